@@ -1,0 +1,131 @@
+"""Logged data in one columnar form: flat transition arrays plus episode boundaries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calql.errors import UserError
+
+Floats = NDArray[np.float32]
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Transitions in recorded order; an episode is a run of rows that ends with `terminals` or `truncated`.
+
+    The two ends are different things: after a terminal step nothing more can be earned, after a
+    truncated one only the recording stopped, and the value goes on.
+    """
+
+    observations: NDArray[np.float32] | NDArray[np.uint8]  # [row, ...]; images stay uint8
+    actions: Floats  # [row, action]
+    rewards: Floats  # [row], as recorded: no scale, no shift
+    next_observations: NDArray[np.float32] | NDArray[np.uint8]  # [row, ...]
+    terminals: Bools  # [row]
+    truncated: Bools  # [row]
+    source: str = "memory"  # where it came from, for messages and manifests
+    notes: tuple[str, ...] = field(default=())  # what the reader changed or left out
+
+    def __post_init__(self) -> None:
+        columns = ("actions", "rewards", "next_observations", "terminals", "truncated")
+        rows = len(self.observations)
+        for name in columns:
+            if len(getattr(self, name)) != rows:
+                raise UserError(
+                    f"'{name}' has {len(getattr(self, name))} rows and 'observations' has {rows}",
+                    where=self.source,
+                    mend="write one row per transition in every column",
+                )
+        if rows == 0:
+            raise UserError(
+                "holds no complete transition",
+                where=self.source,
+                mend="an episode needs an end in 'terminals' or 'timeouts'",
+            )
+        if not (self.terminals[-1] or self.truncated[-1]):
+            raise UserError(
+                "the last row ends no episode", where=self.source, mend="mark it as terminal or truncated"
+            )
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+    @cached_property
+    def episode_ends(self) -> Ints:
+        """Row index of the last step of each episode."""
+        return np.flatnonzero(self.terminals | self.truncated)
+
+    @cached_property
+    def episode_starts(self) -> Ints:
+        """Row index of the first step of each episode."""
+        return np.concatenate([[0], self.episode_ends[:-1] + 1]).astype(np.int64)
+
+    @property
+    def episode_lengths(self) -> Ints:
+        return self.episode_ends - self.episode_starts + 1
+
+    def episodes(self) -> Iterator[slice]:
+        """The rows of each episode in turn."""
+        for start, end in zip(self.episode_starts, self.episode_ends, strict=True):
+            yield slice(int(start), int(end) + 1)
+
+    def select(self, rows: slice | Ints | Bools) -> Dataset:
+        """The given rows; whole episodes are the caller's duty."""
+        return replace(
+            self,
+            observations=self.observations[rows],
+            actions=self.actions[rows],
+            rewards=self.rewards[rows],
+            next_observations=self.next_observations[rows],
+            terminals=self.terminals[rows],
+            truncated=self.truncated[rows],
+        )
+
+    def select_episodes(self, episodes: Sequence[int] | Ints) -> Dataset:
+        """The given episodes, in the given order."""
+        starts, ends = self.episode_starts, self.episode_ends
+        rows = np.concatenate([np.arange(starts[e], ends[e] + 1) for e in episodes])
+        return self.select(rows)
+
+    def next_actions(self) -> tuple[Floats, Bools]:
+        """The logged action after each row, and whether there is one.
+
+        The last step of an episode has none: its successor row belongs to another episode.
+        """
+        known = ~(self.terminals | self.truncated)
+        following = np.zeros_like(self.actions)
+        following[:-1] = self.actions[1:]
+        following[~known] = 0.0
+        return following, known
+
+    def split(self, fraction: float, seed: int) -> tuple[Dataset, Dataset | None]:
+        """Set aside a fraction of the episodes: (kept, held out); None where that rounds to nothing."""
+        count = len(self.episode_ends)
+        held = round(fraction * count)
+        if held == 0 or held == count:
+            return self, None
+        order = np.random.default_rng(seed).permutation(count)
+        return self.select_episodes(np.sort(order[held:])), self.select_episodes(np.sort(order[:held]))
+
+
+def concatenate(parts: Sequence[Dataset], *, source: str) -> Dataset:
+    """Datasets one after the other; each part ends an episode, so boundaries stay where they are."""
+    if not parts:
+        raise UserError("no parts to join", where=source)
+    return Dataset(
+        observations=np.concatenate([p.observations for p in parts]),
+        actions=np.concatenate([p.actions for p in parts]),
+        rewards=np.concatenate([p.rewards for p in parts]),
+        next_observations=np.concatenate([p.next_observations for p in parts]),
+        terminals=np.concatenate([p.terminals for p in parts]),
+        truncated=np.concatenate([p.truncated for p in parts]),
+        source=source,
+        notes=tuple(note for p in parts for note in p.notes),
+    )

@@ -1,0 +1,30 @@
+"""Errors that a user can mend: one line that says what is wrong, where, and how to mend it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """Wrong input, not a defect: the command line prints it as one line and exits with 2.
+
+    Three parts make a message worth reading: what is wrong, where it is, and what to do about it.
+    """
+
+    def __init__(self, what: str, *, where: str = "", mend: str = "") -> None:
+        self.what, self.where, self.mend = what, where, mend
+        text = f"{where}: {what}" if where else what
+        super().__init__(" ".join(f"{text}; {mend}".split()) if mend else " ".join(text.split()))
+
+
+class Diverged(UserError):
+    """Training produced a value that is not a number; the last good checkpoint is kept."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str], *, where: str = "") -> UserError:
+    """An unknown name, with the nearest known one."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    mend = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names)}"
+    return UserError(f"no {kind} is called '{name}'", where=where, mend=mend)

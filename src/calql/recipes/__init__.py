@@ -1,0 +1,111 @@
+"""Recipes by name: every module of this package may offer `RECIPES`, a mapping from name to recipe."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from calql.data.dataset import Dataset
+from calql.data.store import Recipe, folder, manifest, obtain
+from calql.errors import unknown
+
+
+@cache
+def recipes() -> Mapping[str, Recipe]:
+    """All recipes of the package."""
+    found: dict[str, Recipe] = {}
+    for module in pkgutil.iter_modules(__path__):
+        found.update(getattr(importlib.import_module(f"{__name__}.{module.name}"), "RECIPES", {}))
+    return found
+
+
+def recipe(name: str) -> Recipe:
+    known = recipes()
+    if name not in known:
+        raise unknown("dataset recipe", name, known)
+    return known[name]
+
+
+def load(name: str, *, seed: int = 0, size: int | None = None) -> Dataset:
+    """The dataset of a task, from the cache or built on the spot; what `Task.load_data` calls."""
+    with _Bar() as bar:
+        return obtain(recipe(name), seed=seed, size=size, progress=bar.show)
+
+
+def build(
+    name: str,
+    *,
+    sources: Path | str | None = None,
+    seed: int = 0,
+    size: int | None = None,
+    rebuild: bool = False,
+    processes: int | None = None,
+) -> str:
+    """Build (or find built) a dataset; says where it is and what is in it."""
+    chosen = recipe(name)
+    with _Bar() as bar:
+        obtain(
+            chosen,
+            seed=seed,
+            size=size,
+            sources=sources,
+            rebuild=rebuild,
+            processes=processes,
+            progress=bar.show,
+        )
+    size = None if size == chosen.size else size
+    facts = manifest(name, seed, size)
+    lines = [
+        f"{name}: {facts['transitions']} transitions in {facts['episodes']} episodes, seed {seed}, "
+        f"built in {facts['build_seconds']} s",
+        f"  mean return {facts['return']['mean']:.3f}, from {facts['return']['min']:.3f} "
+        f"to {facts['return']['max']:.3f}",
+    ]
+    if facts["success"]:
+        share, count = facts["success"]["share"], facts["success"]["trajectories"]
+        lines.append(f"  success in {share:.1%} of {count} recorded trajectories")
+    lines += [f"  {note}" for note in facts["notes"]]
+    return "\n".join([*lines, f"  {folder(name, seed, size)}"])
+
+
+class _Bar:
+    """A progress bar on the terminal's error stream; silent where there is no terminal."""
+
+    def __init__(self) -> None:
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            disable=not sys.stderr.isatty(),
+        )
+
+    def __enter__(self) -> _Bar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def show(self, what: str, done: int, total: int) -> None:
+        known = {task.description: task.id for task in self._bar.tasks}
+        if what not in known:
+            self._bar.add_task(what, total=total, completed=done)
+        else:
+            self._bar.update(known[what], completed=done, total=total)

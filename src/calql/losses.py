@@ -1,0 +1,94 @@
+"""The loss terms as pure functions of numbers: no networks, no state, so they can be checked by hand.
+
+Axes are named in the comments: batch (states), sample (actions drawn per state), critic (ensemble).
+"""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+
+
+def conservative_gap(
+    q_data: jax.Array,
+    q_random: jax.Array,
+    q_policy: jax.Array,
+    q_next: jax.Array,
+    log_prob_policy: jax.Array,
+    log_prob_next: jax.Array,
+    *,
+    action_dim: int,
+    reference: jax.Array | None = None,
+    importance_sampling: bool = True,
+    temperature: float = 1.0,
+    calibrate_random: bool = False,
+    calibrate_after_importance: bool = False,
+    subtract_log_count: bool = False,
+) -> jax.Array:
+    """How far a soft maximum of Q over sampled actions stands above Q of the logged action, per state.
+
+    Cal-QL in one line: Q of the policy's actions counts as at least the reference value, so pushing it
+    down stops there. Without a reference this is CQL's regulariser.
+
+    q_data [batch]; the other Q-values and log-probabilities [batch, sample], all at the state of the
+    row; `log_prob_next` is under the policy at the next state, where those actions were drawn.
+    reference [batch], or None. Returns T - q_data [batch], before any clip or mean.
+
+    The last three options are where public ports differ from the authors' code: calibrating the random
+    actions too, calibrating after the importance correction (as the paper's listing does), and
+    subtracting the logarithm of the number of terms.
+    """
+    at_least = -jnp.inf if reference is None else reference[:, None]
+    if not calibrate_after_importance:
+        q_policy = jnp.maximum(q_policy, at_least)
+        q_next = jnp.maximum(q_next, at_least)
+    if calibrate_random:
+        q_random = jnp.maximum(q_random, at_least)
+    if importance_sampling:
+        terms = [q_random + action_dim * math.log(2.0), q_next - log_prob_next, q_policy - log_prob_policy]
+    else:
+        terms = [q_random, q_data[:, None], q_next, q_policy]
+    if calibrate_after_importance:
+        terms[-2:] = [jnp.maximum(term, at_least) for term in terms[-2:]]
+    stacked = jnp.concatenate(terms, axis=1)
+    soft_maximum = temperature * jax.nn.logsumexp(stacked / temperature, axis=1)
+    if subtract_log_count:
+        soft_maximum = soft_maximum - temperature * math.log(stacked.shape[1])
+    return soft_maximum - q_data
+
+
+def bound_rate(q: jax.Array, reference: jax.Array) -> jax.Array:
+    """Share of the entries of q [batch, sample] that lie below the reference [batch], before any calibration."""
+    return jnp.mean(q < reference[:, None])
+
+
+def backup(rewards: jax.Array, terminals: jax.Array, discount: jax.Array | float, next_values: jax.Array) -> jax.Array:
+    """TD target r + discount (1 - terminal) V(s'), without gradient. All [batch]."""
+    return jax.lax.stop_gradient(rewards + discount * (1.0 - terminals) * next_values)
+
+
+def pessimistic_best(q_targets: jax.Array) -> jax.Array:
+    """Value of s' from target Q [critic, batch, sample]: the least critic per action first, then the best action."""
+    return jnp.max(jnp.min(q_targets, axis=0), axis=-1)
+
+
+def squared_error(q: jax.Array, target: jax.Array) -> jax.Array:
+    """Mean squared TD error per critic, without the factor 1/2: q [critic, batch], target [batch]."""
+    return jnp.mean((q - target) ** 2, axis=-1)
+
+
+def entropy_regularised(log_probs: jax.Array, q: jax.Array, alpha: jax.Array | float) -> jax.Array:
+    """The policy's loss: mean of alpha log pi(a|s) - Q(s, a), for actions drawn from the policy. All [batch]."""
+    return jnp.mean(alpha * log_probs - q)
+
+
+def temperature_loss(log_alpha: jax.Array, log_probs: jax.Array, target_entropy: jax.Array | float) -> jax.Array:
+    """-log alpha * mean(log pi + H): linear in log alpha, which moves up while entropy is below H."""
+    return -log_alpha * jnp.mean(jax.lax.stop_gradient(log_probs) + target_entropy)
+
+
+def dual_weight(log_multiplier: jax.Array) -> jax.Array:
+    """alpha' = exp(log alpha'), kept within [0, 1e6]."""
+    return jnp.clip(jnp.exp(log_multiplier), 0.0, 1e6)

@@ -1,0 +1,467 @@
+"""The actor-critic learner: SAC, with the conservative regulariser and its calibration.
+
+Cal-QL, CQL, CQL then SAC, SAC, SAC with offline data, hybrid RL and RLPD are configurations of this
+one learner. Losses are in `calql.losses`; this file says which parameters each of them moves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self
+
+import jax
+import jax.numpy as jnp
+import optax
+import tyro
+
+from calql import losses
+from calql.methods.base import Carry, Metrics, Moment, Transitions
+from calql.networks import (
+    Critics,
+    Initialiser,
+    Precision,
+    Spec,
+    TanhGaussianPolicy,
+    make_encoder,
+    mode,
+    move_towards,
+    q_values,
+    sample,
+)
+from calql.optimise import ADAM, descend
+
+Widths = Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT [INT ...]")]
+
+
+@dataclass(frozen=True)
+class ActorCriticOptions:
+    """Options of the learner. The defaults are the authors' code on AntMaze (preset `paper`)."""
+
+    # Networks
+    policy_widths: Widths = (256, 256)
+    """Hidden widths of the policy."""
+    critic_widths: Widths = (256, 256, 256, 256)
+    """Hidden widths of each critic."""
+    critics: int = 2
+    """Q-functions in the ensemble."""
+    target_subset: int = 0
+    """Critics drawn at random for each TD target; 0 takes all of them."""
+    critic_layer_norm: bool = False
+    """Layer norm after each hidden layer of the critics; needed for high update ratios."""
+    policy_layer_norm: bool = False
+    """Layer norm after each hidden layer of the policy."""
+    initialiser: Initialiser = "orthogonal"
+    """Kernel initialiser; biases start at 0."""
+    output_gain: float = 0.01
+    """Orthogonal gain of output layers (CORL: 1.414)."""
+    state_dependent_std: bool = True
+    """The network gives the log standard deviation; off: one trained vector (WSRL on AntMaze)."""
+    log_std_offset: float = -1.0
+    """Start of the trained offset of the log standard deviation (WSRL: 0)."""
+    precision: Precision = "float32"
+    """Arithmetic of the hidden layers; outputs and losses are float32 either way."""
+
+    # Optimisation
+    batch_size: int = 256
+    """Transitions in one minibatch."""
+    discount: float = 0.99
+    policy_rate: float = 1e-4
+    """Adam step size of the policy and of the temperature."""
+    critic_rate: float = 3e-4
+    """Adam step size of the critics and of the dual variable."""
+    target_rate: float = 0.005
+    """Share of the new critic in its target at every update."""
+    critic_steps: int = 1
+    """Critic updates on consecutive minibatches before one policy update (RLPD: its update ratio)."""
+    policy_on_all: bool = False
+    """With several critic steps, update the policy on all their minibatches (WSRL) and not on the last alone."""
+
+    # SAC
+    target_entropy: float = 0.0
+    """Entropy that the temperature steers to; 0 or more stands for minus the action dimension."""
+    entropy_in_backup: bool = False
+    """Subtract alpha log pi in the TD target."""
+    policy_critic: Literal["min", "mean"] = "min"
+    """How the policy's loss reduces the critics."""
+    temperature_states: Literal["current", "next"] = "current"
+    """States whose entropy drives the temperature (WSRL: next)."""
+    backup_actions: int = 10
+    """Policy actions at s' for the max-target backup; 1 is the plain SAC backup."""
+
+    # The conservative regulariser
+    conservative: bool = True
+    """Use the regulariser at all."""
+    conservative_online: bool = True
+    """Keep it online (off: CQL then SAC)."""
+    conservative_weight: float = 5.0
+    """Weight of the regulariser, times alpha' where it is dual."""
+    conservative_weight_online: float = -1.0
+    """Weight after the switch; negative keeps the offline one."""
+    sampled_actions: int = 10
+    """Actions drawn from each of: uniform, the policy at s, the policy at s'."""
+    importance_sampling: bool = True
+    """Correct each sampled Q by its log-density; off: no densities, and the logged action joins the sum."""
+    dual: bool = True
+    """Tune the weight by dual ascent so that the regulariser stays at the gap."""
+    gap: float = 0.8
+    """Target of the regulariser where it is dual."""
+    dual_start: float = 1.0
+    """Start of log alpha' (exponential) or of its raw value (softplus)."""
+    dual_form: Literal["exponential", "softplus"] = "exponential"
+    """How alpha' comes from its parameter (WSRL: softplus)."""
+    soft_maximum_temperature: float = 1.0
+    """Temperature of the logsumexp."""
+    difference_clip: tuple[float, float] = (float("-inf"), float("inf"))
+    """Bounds of the regulariser per state, before the mean (CORL: -200 from below)."""
+    penalised_critics: int = 0
+    """Critics drawn at random for the regulariser at each update; 0 penalises all (WSRL with REDQ: 2)."""
+    subtract_log_count: bool = False
+    """Subtract the logarithm of the number of terms from the logsumexp (WSRL without importance sampling)."""
+
+    # Calibration
+    calibrate: bool = True
+    """Never push Q of policy actions below the reference value: on is Cal-QL, off is CQL."""
+    calibrate_online: bool = True
+    """Keep calibrating after the switch (CORL switches it off)."""
+    calibrate_random: bool = False
+    """Calibrate Q of the uniform actions too (tianshou)."""
+    calibrate_after_importance: bool = False
+    """Take the maximum after the importance correction (the paper's listing) and not before (its code)."""
+
+    def __post_init__(self) -> None:
+        _require(self.critics >= 1, "critics", self.critics, "at least 1")
+        _require(
+            0 <= self.target_subset <= self.critics,
+            "target-subset",
+            self.target_subset,
+            "0 to the number of critics",
+        )
+        _require(
+            0 <= self.penalised_critics <= self.critics,
+            "penalised-critics",
+            self.penalised_critics,
+            "0 to the number of critics",
+        )
+        for name in ("batch_size", "critic_steps", "backup_actions", "sampled_actions"):
+            _require(getattr(self, name) >= 1, name.replace("_", "-"), getattr(self, name), "at least 1")
+        _require(0.0 <= self.discount < 1.0, "discount", self.discount, "at least 0 and below 1")
+
+
+class Numbers(NamedTuple):
+    """Numeric options, traced: seeds of one program may differ in them, and the switch changes them in place."""
+
+    discount: jax.Array
+    policy_rate: jax.Array
+    critic_rate: jax.Array
+    target_rate: jax.Array
+    target_entropy: jax.Array
+    conservative_weight: jax.Array
+    gap: jax.Array
+    calibrate: jax.Array  # 1 or 0
+
+
+class LearnerState(NamedTuple):
+    policy: TanhGaussianPolicy
+    critics: Critics
+    targets: Critics
+    log_alpha: jax.Array  # entropy temperature
+    raw_multiplier: jax.Array  # the regulariser's dual variable, before its exponential
+    policy_adam: optax.OptState
+    critic_adam: optax.OptState
+    alpha_adam: optax.OptState
+    multiplier_adam: optax.OptState
+    numbers: Numbers
+
+
+@dataclass(frozen=True)
+class ActorCritic:
+    """SAC with the conservative regulariser; `options` decides which published method it is."""
+
+    options: ActorCriticOptions
+
+    columns: ClassVar[frozenset[str]] = frozenset()
+    uses_reference: ClassVar[bool] = True
+    supports_images: ClassVar[bool] = True
+    sampling: ClassVar[Literal["transition", "sequence"]] = "transition"
+
+    @property
+    def batch_size(self) -> int:
+        return self.options.batch_size
+
+    @property
+    def minibatches(self) -> int:
+        return self.options.critic_steps
+
+    # -- critic ---------------------------------------------------------------------------------------
+
+    def critic_loss(
+        self, critics: Critics, state: LearnerState, batch: Transitions, key: jax.Array
+    ) -> tuple[jax.Array, Metrics]:
+        """Sum over critics of squared TD error plus the weighted regulariser (SPEC of the loss: docs/methods)."""
+        key_target, key_gap = jax.random.split(key)
+        target = self.td_target(state, batch, key_target)
+        features = critics.encode(batch.observations)
+        q_data = q_values(critics, features, batch.actions)  # [critic, batch]
+        td = losses.squared_error(q_data, target)  # [critic]
+        metrics = {
+            "td_loss": jnp.mean(td),
+            "average_q_batch": jnp.mean(q_data),
+            "average_target": jnp.mean(target),
+        }
+        if not self.options.conservative:
+            return jnp.sum(td), metrics
+        gaps, bound_rates = self.gaps(critics, features, q_data, state, batch, key_gap)  # [critic]
+        weight = state.numbers.conservative_weight
+        if self.options.dual:
+            penalty = self.multiplier(state.raw_multiplier) * weight * (gaps - state.numbers.gap)
+        else:
+            penalty = weight * gaps
+        metrics |= {"conservative_gap": jnp.mean(gaps)} | bound_rates
+        return jnp.sum(td + self.penalty_mask(key_gap) * penalty), metrics
+
+    def td_target(self, state: LearnerState, batch: Transitions, key: jax.Array) -> jax.Array:
+        """r + discount (1 - terminal) max over actions of min over target critics."""
+        key_action, key_subset = jax.random.split(key)
+        gaussian = jax.vmap(state.policy)(batch.next_observations)
+        actions, log_probs = sample(gaussian, key_action, (self.options.backup_actions,))
+        features = state.targets.encode(batch.next_observations)
+        q = q_values(state.targets, features, actions)  # [critic, batch, sample]
+        if self.options.target_subset:
+            chosen = jax.random.permutation(key_subset, self.options.critics)[: self.options.target_subset]
+            q = q[chosen]
+        if self.options.entropy_in_backup:
+            q = q - jnp.exp(state.log_alpha) * log_probs
+        return losses.backup(batch.rewards, batch.terminals, state.numbers.discount, losses.pessimistic_best(q))
+
+    def gaps(
+        self,
+        critics: Critics,
+        features: jax.Array,
+        q_data: jax.Array,
+        state: LearnerState,
+        batch: Transitions,
+        key: jax.Array,
+    ) -> tuple[jax.Array, Metrics]:
+        """The regulariser of each critic [critic], and how often the reference value bounds it."""
+        key_random, key_policy, key_next = jax.random.split(key, 3)
+        count, (rows, dim) = self.options.sampled_actions, batch.actions.shape
+        uniform = jax.random.uniform(key_random, (rows, count, dim), minval=-1.0, maxval=1.0)
+        policy = state.policy
+        at_state, log_prob_policy = sample(jax.vmap(policy)(batch.observations), key_policy, (count,))
+        at_next, log_prob_next = sample(jax.vmap(policy)(batch.next_observations), key_next, (count,))
+        actions = jnp.concatenate([uniform, at_state, at_next], axis=1)  # [batch, 3 sample, action]
+        q_random, q_policy, q_next = jnp.split(q_values(critics, features, actions), 3, axis=2)
+        reference = jnp.where(state.numbers.calibrate > 0, batch.reference, -jnp.inf)
+
+        def one_critic(data: jax.Array, random: jax.Array, current: jax.Array, after: jax.Array) -> jax.Array:
+            gap = losses.conservative_gap(
+                data,
+                random,
+                current,
+                after,
+                log_prob_policy,
+                log_prob_next,
+                action_dim=dim,
+                reference=reference,
+                importance_sampling=self.options.importance_sampling,
+                temperature=self.options.soft_maximum_temperature,
+                calibrate_random=self.options.calibrate_random,
+                calibrate_after_importance=self.options.calibrate_after_importance,
+                subtract_log_count=self.options.subtract_log_count,
+            )
+            return jnp.mean(jnp.clip(gap, *self.options.difference_clip))
+
+        rates = {
+            f"bound_rate/q{index + 1}/{name}": losses.bound_rate(q[index], batch.reference)
+            for name, q in (("policy", q_policy), ("next", q_next))
+            for index in range(self.options.critics)
+        }
+        return jax.vmap(one_critic)(q_data, q_random, q_policy, q_next), rates
+
+    def penalty_mask(self, key: jax.Array) -> jax.Array:
+        """1 for critics whose regulariser counts at this update [critic]."""
+        critics, penalised = self.options.critics, self.options.penalised_critics
+        if not penalised:
+            return jnp.ones(critics)
+        order = jax.random.permutation(jax.random.fold_in(key, 1), critics)
+        return (order < penalised).astype(jnp.float32)
+
+    def multiplier(self, raw: jax.Array) -> jax.Array:
+        """alpha', the weight that dual ascent moves."""
+        return jax.nn.softplus(raw) if self.options.dual_form == "softplus" else losses.dual_weight(raw)
+
+    # -- policy and scalars -----------------------------------------------------------------------------
+
+    def policy_loss(
+        self,
+        policy: TanhGaussianPolicy,
+        critics: Critics,
+        alpha: jax.Array,
+        batch: Transitions,
+        key: jax.Array,
+    ) -> tuple[jax.Array, jax.Array]:
+        """SAC's policy loss, and the log-probabilities [batch] of the actions it drew."""
+        actions, log_probs = sample(jax.vmap(policy)(batch.observations), key)
+        q = q_values(critics, critics.encode(batch.observations), actions)
+        reduce = jnp.min if self.options.policy_critic == "min" else jnp.mean
+        return losses.entropy_regularised(log_probs, reduce(q, axis=0), alpha), log_probs
+
+    def multiplier_loss(self, raw: jax.Array, numbers: Numbers, gap: jax.Array) -> jax.Array:
+        """Minus the weighted violation of the gap: alpha' grows while the regulariser is above it."""
+        return -self.multiplier(raw) * numbers.conservative_weight * (gap - numbers.gap)
+
+    # -- updates ----------------------------------------------------------------------------------------
+
+    def critic_step(self, state: LearnerState, batch: Transitions, key: jax.Array) -> tuple[LearnerState, Metrics]:
+        """One Adam step of the critics, then their targets follow the new values."""
+        (loss, metrics), gradient = jax.value_and_grad(self.critic_loss, has_aux=True)(state.critics, state, batch, key)
+        critics, adam = descend(gradient, state.critic_adam, state.critics, state.numbers.critic_rate)
+        targets = move_towards(state.targets, critics, state.numbers.target_rate)
+        return state._replace(critics=critics, targets=targets, critic_adam=adam), {
+            "critic_loss": loss,
+            **metrics,
+        }
+
+    def policy_step(
+        self, state: LearnerState, critics: Critics, batch: Transitions, key: jax.Array
+    ) -> tuple[LearnerState, Metrics]:
+        """One Adam step of the policy against the given critics, and of the temperature."""
+        alpha, rate = jnp.exp(state.log_alpha), state.numbers.policy_rate
+        key_policy, key_next = jax.random.split(key)
+        (loss, log_probs), gradient = jax.value_and_grad(self.policy_loss, has_aux=True)(
+            state.policy, critics, alpha, batch, key_policy
+        )
+        if self.options.temperature_states == "next":
+            _, log_probs = sample(jax.vmap(state.policy)(batch.next_observations), key_next)
+        alpha_gradient = jax.grad(losses.temperature_loss)(state.log_alpha, log_probs, state.numbers.target_entropy)
+        policy, policy_adam = descend(gradient, state.policy_adam, state.policy, rate)
+        log_alpha, alpha_adam = descend(alpha_gradient, state.alpha_adam, state.log_alpha, rate)
+        state = state._replace(policy=policy, policy_adam=policy_adam, log_alpha=log_alpha, alpha_adam=alpha_adam)
+        return state, {"policy_loss": loss, "entropy": -jnp.mean(log_probs), "alpha": alpha}
+
+    def multiplier_step(self, state: LearnerState, gap: jax.Array) -> tuple[LearnerState, Metrics]:
+        """One step of dual ascent on alpha'."""
+        raw, rate = state.raw_multiplier, state.numbers.critic_rate
+        gradient = jax.grad(self.multiplier_loss)(raw, state.numbers, gap)
+        moved, adam = descend(gradient, state.multiplier_adam, raw, rate)
+        state = state._replace(raw_multiplier=moved, multiplier_adam=adam)
+        return state, {"alpha_prime": self.multiplier(raw)}
+
+    def update(self, state: LearnerState, batch: Transitions, key: jax.Array) -> tuple[LearnerState, Metrics]:
+        """One update on [minibatch, row, ...].
+
+        With one minibatch everything is differentiated at the parameters before the update, as the
+        authors' code does; with several, the policy follows the critics that came out of them.
+        """
+        key_critic, key_policy = jax.random.split(key)
+        steps = self.options.critic_steps
+
+        def step(carry: LearnerState, inputs: tuple[Transitions, jax.Array]) -> tuple[LearnerState, Metrics]:
+            return self.critic_step(carry, *inputs)
+
+        last = jax.tree.map(lambda column: column[-1], batch)
+        if steps == 1:
+            after, critic_metrics = self.critic_step(state, last, key_critic)
+        else:
+            after, stacked = jax.lax.scan(step, state, (batch, jax.random.split(key_critic, steps)))
+            critic_metrics = jax.tree.map(jnp.mean, stacked)
+        for_policy = last
+        if self.options.policy_on_all:
+            for_policy = jax.tree.map(lambda column: column.reshape(-1, *column.shape[2:]), batch)
+        critics = state.critics if steps == 1 else after.critics
+        after, policy_metrics = self.policy_step(after, critics, for_policy, key_policy)
+        metrics = critic_metrics | policy_metrics
+        if self.options.conservative and self.options.dual:
+            after, dual_metrics = self.multiplier_step(after, critic_metrics["conservative_gap"])
+            metrics |= dual_metrics
+        return after, metrics
+
+    # -- acting -----------------------------------------------------------------------------------------
+
+    def policy(self, state: LearnerState) -> TanhGaussianPolicy:
+        return state.policy
+
+    def start(self, policy: TanhGaussianPolicy) -> Carry:
+        return ()
+
+    def act(
+        self, policy: TanhGaussianPolicy, carry: Carry, moment: Moment, key: jax.Array, *, explore: bool
+    ) -> tuple[jax.Array, Carry]:
+        gaussian = policy(moment.observation)
+        return (sample(gaussian, key)[0] if explore else mode(gaussian)), carry
+
+    def value(self, state: LearnerState, observations: jax.Array, actions: jax.Array) -> jax.Array:
+        return jnp.mean(q_values(state.critics, state.critics.encode(observations), actions), axis=0)
+
+    # -- life cycle -------------------------------------------------------------------------------------
+
+    def init(self, key: jax.Array, spec: Spec) -> LearnerState:
+        o = self.options
+        key_policy, key_critic, key_encoders = jax.random.split(key, 3)
+        encoders = [make_encoder(spec, k) for k in jax.random.split(key_encoders)]
+        shared = {"initialiser": o.initialiser, "output_gain": o.output_gain, "precision": o.precision}
+        policy = TanhGaussianPolicy(
+            *encoders[0],
+            spec.action_dim,
+            o.policy_widths,
+            key=key_policy,
+            state_dependent_std=o.state_dependent_std,
+            log_std_offset=o.log_std_offset,
+            layer_norm=o.policy_layer_norm,
+            **shared,
+        )
+        critics = Critics(
+            *encoders[1],
+            spec.action_dim,
+            o.critic_widths,
+            count=o.critics,
+            key=key_critic,
+            layer_norm=o.critic_layer_norm,
+            **shared,
+        )
+        log_alpha, raw_multiplier = jnp.asarray(0.0), jnp.asarray(o.dual_start)
+        return LearnerState(
+            policy=policy,
+            critics=critics,
+            targets=critics,
+            log_alpha=log_alpha,
+            raw_multiplier=raw_multiplier,
+            policy_adam=ADAM.init(policy),
+            critic_adam=ADAM.init(critics),
+            alpha_adam=ADAM.init(log_alpha),
+            multiplier_adam=ADAM.init(raw_multiplier),
+            numbers=self.numbers(spec),
+        )
+
+    def numbers(self, spec: Spec) -> Numbers:
+        o = self.options
+        values = Numbers(
+            discount=o.discount,
+            policy_rate=o.policy_rate,
+            critic_rate=o.critic_rate,
+            target_rate=o.target_rate,
+            target_entropy=o.target_entropy if o.target_entropy < 0 else -float(spec.action_dim),
+            conservative_weight=o.conservative_weight,
+            gap=o.gap,
+            calibrate=float(o.calibrate),
+        )
+        return jax.tree.map(lambda number: jnp.asarray(number, jnp.float32), values)
+
+    def switch(self, state: LearnerState) -> tuple[Self, LearnerState]:
+        """Online the weight, the calibration and the regulariser may change; parameters and moments go on."""
+        o, numbers = self.options, state.numbers
+        if o.conservative_weight_online >= 0:
+            numbers = numbers._replace(
+                conservative_weight=jnp.full_like(numbers.conservative_weight, o.conservative_weight_online)
+            )
+        if not o.calibrate_online:
+            numbers = numbers._replace(calibrate=jnp.zeros_like(numbers.calibrate))
+        online = replace(self, options=replace(o, conservative=o.conservative and o.conservative_online))
+        return online, state._replace(numbers=numbers)
+
+
+def _require(condition: bool, name: str, value: object, allowed: str) -> None:
+    from calql.errors import UserError
+
+    if not condition:
+        raise UserError(f"--{name} is {value}", mend=f"it must be {allowed}")

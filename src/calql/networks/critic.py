@@ -1,0 +1,69 @@
+"""Q-functions as one ensemble: every member's parameters stacked along a leading critic axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from calql.networks.mlp import MLP, Initialiser, Precision
+
+
+class Critics(eqx.Module):
+    """Independent Q-functions on shared observation features (the features are the state itself for vectors)."""
+
+    encoder: Callable[[jax.Array], jax.Array]
+    members: MLP  # every leaf [critic, ...]
+
+    def __init__(
+        self,
+        encoder: Callable[[jax.Array], jax.Array],
+        features: int,
+        action_dim: int,
+        widths: Sequence[int],
+        *,
+        count: int,
+        key: jax.Array,
+        layer_norm: bool = False,
+        initialiser: Initialiser = "orthogonal",
+        output_gain: float = 0.01,
+        precision: Precision = "float32",
+    ) -> None:
+        def member(key: jax.Array) -> MLP:
+            return MLP(
+                features + action_dim,
+                1,
+                widths,
+                key=key,
+                layer_norm=layer_norm,
+                initialiser=initialiser,
+                output_gain=output_gain,
+                precision=precision,
+            )
+
+        self.encoder = encoder
+        self.members = jax.vmap(member)(jax.random.split(key, count))
+
+    def encode(self, observations: jax.Array) -> jax.Array:
+        """Features [batch, feature] of observations [batch, ...]: once per state, however many actions."""
+        return jax.vmap(self.encoder)(observations)
+
+
+def q_values(critics: Critics, features: jax.Array, actions: jax.Array) -> jax.Array:
+    """Q [critic, batch] of features [batch, feature] and actions [batch, action].
+
+    With actions [batch, sample, action]: Q [critic, batch, sample].
+    """
+    if actions.ndim == 3:
+        features = jnp.broadcast_to(features[:, None], (*actions.shape[:2], features.shape[-1]))
+    inputs = jnp.concatenate([features, actions], axis=-1)
+    rows = inputs.reshape(-1, inputs.shape[-1])
+    values = jax.vmap(lambda member: jax.vmap(member)(rows))(critics.members)[..., 0]
+    return values.reshape(-1, *actions.shape[:-1])
+
+
+def move_towards(target: Critics, online: Critics, rate: jax.Array) -> Critics:
+    """Polyak averaging: target <- rate * online + (1 - rate) * target, with the online values as they are now."""
+    return jax.tree.map(lambda old, new: (1.0 - rate) * old + rate * new, target, online)

@@ -1,0 +1,73 @@
+"""Multilayer perceptrons as pytrees: every leaf is an array, so jit, vmap and scan take them as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+Initialiser = Literal["orthogonal", "lecun", "xavier"]
+Precision = Literal["float32", "bfloat16"]
+
+
+class MLP(eqx.Module):
+    """ReLU layers of the given widths and a linear output, applied to the last axis of one vector."""
+
+    hidden: tuple[eqx.nn.Linear, ...]
+    norms: tuple[eqx.nn.LayerNorm, ...]  # one per hidden layer, or none
+    output: eqx.nn.Linear
+    precision: Precision = eqx.field(static=True)
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        widths: Sequence[int],
+        *,
+        key: jax.Array,
+        layer_norm: bool = False,
+        initialiser: Initialiser = "orthogonal",
+        hidden_gain: float = 2.0**0.5,
+        output_gain: float = 0.01,
+        precision: Precision = "float32",
+    ) -> None:
+        sizes = [inputs, *widths]
+        keys = jax.random.split(key, len(sizes))
+        self.hidden = tuple(
+            linear(a, b, k, initialiser, hidden_gain) for a, b, k in zip(sizes[:-1], sizes[1:], keys[:-1], strict=True)
+        )
+        self.norms = tuple(eqx.nn.LayerNorm(width) for width in widths) if layer_norm else ()
+        self.output = linear(sizes[-1], outputs, keys[-1], initialiser, output_gain)
+        self.precision = precision
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """One vector in, one vector out; hidden layers in the chosen precision, the output in float32."""
+        dtype = jnp.dtype(self.precision)
+        x = x.astype(dtype)
+        for depth, layer in enumerate(self.hidden):
+            x = layer.weight.astype(dtype) @ x + _bias(layer).astype(dtype)
+            if self.norms:
+                x = self.norms[depth](x.astype(jnp.float32)).astype(dtype)
+            x = jax.nn.relu(x)
+        return self.output.weight @ x.astype(jnp.float32) + _bias(self.output)
+
+
+def linear(inputs: int, outputs: int, key: jax.Array, initialiser: Initialiser, gain: float) -> eqx.nn.Linear:
+    """A linear layer with zero bias and the chosen kernel initialiser (`gain` is for orthogonal ones)."""
+    initialisers = {
+        "orthogonal": jax.nn.initializers.orthogonal(gain),
+        "lecun": jax.nn.initializers.lecun_normal(),
+        "xavier": jax.nn.initializers.glorot_uniform(),
+    }
+    layer = eqx.nn.Linear(inputs, outputs, key=key)
+    kernel = initialisers[initialiser](key, (inputs, outputs), jnp.float32)
+    layer = eqx.tree_at(lambda module: module.weight, layer, kernel.T)
+    return eqx.tree_at(lambda module: module.bias, layer, jnp.zeros(outputs))
+
+
+def _bias(layer: eqx.nn.Linear) -> jax.Array:
+    assert layer.bias is not None
+    return layer.bias

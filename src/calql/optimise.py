@@ -1,0 +1,20 @@
+"""Adam with the step size as a traced number, so that it may differ between the seeds of one program."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import jax
+import optax
+
+Parameters = TypeVar("Parameters")
+
+ADAM = optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-8)
+
+
+def descend(
+    gradient: Parameters, adam: optax.OptState, parameters: Parameters, rate: jax.Array | float
+) -> tuple[Parameters, optax.OptState]:
+    """One Adam step down the gradient: the new parameters and moments."""
+    direction, adam = ADAM.update(gradient, adam)
+    return jax.tree.map(lambda p, d: p - rate * d, parameters, direction), adam

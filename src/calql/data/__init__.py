@@ -1,6 +1,29 @@
 """Data in: one columnar form, its readers and writers, and the return-to-go."""
 
+from calql.data.actions import normalise_actions
+from calql.data.check import check
+from calql.data.d4rl import from_d4rl_arrays
 from calql.data.dataset import Dataset, concatenate
+from calql.data.inspect import Description, describe, render
+from calql.data.load import load
+from calql.data.minari_io import read_minari, write_minari
+from calql.data.npz import read_npz_arrays
 from calql.data.returns import return_to_go
+from calql.data.write import write_npz
 
-__all__ = ["Dataset", "concatenate", "return_to_go"]
+__all__ = [
+    "Dataset",
+    "Description",
+    "check",
+    "concatenate",
+    "describe",
+    "from_d4rl_arrays",
+    "load",
+    "normalise_actions",
+    "read_minari",
+    "read_npz_arrays",
+    "render",
+    "return_to_go",
+    "write_minari",
+    "write_npz",
+]

@@ -1,0 +1,189 @@
+"""Do data and environment belong together? Asked before any training, answered in plain words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from calql.data.actions import normalise_actions
+from calql.data.dataset import Dataset
+from calql.errors import UserError
+
+RESETS = 8
+STEPS = 200
+FAR_START = 3.0  # standard deviations of the data beyond any recorded first observation
+
+Env = gymnasium.Env[Any, Any]
+
+
+def check(dataset: Dataset, env: Env, *, name: str) -> list[str]:
+    """Stop at what cannot train (UserError); return warnings about what probably should not.
+
+    Resets the environment a few times and takes some random steps in it.
+    """
+    observation_space, action_space = _boxes(env, name)
+    _check_observations(dataset, observation_space, name)
+    _check_actions(dataset, action_space, name)
+    _, warnings = normalise_actions(dataset, action_space.low, action_space.high)
+    trial = _try_out(env, observation_space, action_space, name)
+    return [
+        *warnings,
+        *_reward_warnings(dataset, trial),
+        *_end_warnings(dataset, trial),
+        *_start_warnings(dataset, trial),
+    ]
+
+
+def _boxes(env: Env, name: str) -> tuple[spaces.Box, spaces.Box]:
+    observations, actions = env.observation_space, env.action_space
+    if isinstance(observations, spaces.Dict):
+        raise UserError(
+            f"observations are a dictionary of {', '.join(observations.spaces)}",
+            where=name,
+            mend="wrap it in gymnasium.wrappers.FlattenObservation, in the order of the data",
+        )
+    if not isinstance(observations, spaces.Box):
+        raise UserError(f"observation space is {observations}", where=name, mend="it must be a Box")
+    if not isinstance(actions, spaces.Box):
+        raise UserError(f"action space is {actions}", where=name, mend="only a Box can be learnt")
+    return observations, actions
+
+
+def _check_observations(dataset: Dataset, space: spaces.Box, name: str) -> None:
+    recorded = dataset.observations
+    if recorded.shape[1:] != space.shape:
+        raise UserError(
+            f"observations have shape {space.shape} and those of {dataset.source} {recorded.shape[1:]}",
+            where=name,
+            mend="wrap the environment or convert the data, so that both see the same",
+        )
+    image, recorded_image = space.dtype == np.uint8 and len(space.shape) > 1, recorded.dtype == np.uint8
+    if image != recorded_image:
+        raise UserError(
+            f"observations are {space.dtype} and those of {dataset.source} {recorded.dtype}",
+            where=name,
+            mend="images must be uint8 in both, anything else a float in both",
+        )
+
+
+def _check_actions(dataset: Dataset, space: spaces.Box, name: str) -> None:
+    if dataset.actions.shape[1:] != space.shape:
+        raise UserError(
+            f"actions have shape {space.shape} and those of {dataset.source} {dataset.actions.shape[1:]}",
+            where=name,
+            mend="data and environment must have the same action space",
+        )
+    if not (np.isfinite([space.low, space.high]).all() and (space.low < space.high).all()):
+        raise UserError(
+            f"action bounds {space.low} to {space.high} are not finite ranges",
+            where=name,
+            mend="wrap it in gymnasium.wrappers.RescaleAction or give its Box finite bounds",
+        )
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """What the environment showed in a few resets and random steps."""
+
+    starts: NDArray[Any]  # [reset, ...]
+    rewards: NDArray[np.float64]  # [step]
+    terminated: int
+    truncated: int
+
+
+def _try_out(env: Env, observation_space: spaces.Box, action_space: spaces.Box, name: str) -> _Trial:
+    try:
+        starts = np.stack([np.asarray(env.reset(seed=seed)[0]) for seed in range(RESETS)])
+        rewards, terminated, truncated = _random_steps(env, action_space)
+    except Exception as error:
+        raise UserError(
+            f"raises {type(error).__name__} when tried out ({error})",
+            where=name,
+            mend="reset(seed=...) and step(action) must follow Gymnasium's interface",
+        ) from error
+    if starts.shape[1:] != observation_space.shape:
+        raise UserError(
+            f"reset gives shape {starts.shape[1:]} and its observation space says {observation_space.shape}",
+            where=name,
+            mend="correct observation_space",
+        )
+    if not (np.isfinite(starts).all() and np.isfinite(rewards).all()):
+        raise UserError("gives NaN or inf as observation or reward", where=name, mend="correct its step")
+    return _Trial(starts, rewards, terminated, truncated)
+
+
+def _random_steps(env: Env, space: spaces.Box) -> tuple[NDArray[np.float64], int, int]:
+    rng = np.random.default_rng(0)  # its own: the action space's generator is the user's
+    rewards, terminations, truncations = [], 0, 0
+    for _ in range(STEPS):
+        action = rng.uniform(space.low, space.high).astype(space.dtype)
+        _, reward, terminated, truncated, _ = env.step(action)
+        rewards.append(float(reward))
+        terminations += bool(terminated)
+        truncations += bool(truncated and not terminated)
+        if terminated or truncated:
+            env.reset()
+    return np.asarray(rewards, np.float64), terminations, truncations
+
+
+def _reward_warnings(dataset: Dataset, trial: _Trial) -> list[str]:
+    low, high = float(dataset.rewards.min()), float(dataset.rewards.max())
+    slack = 0.5 * (high - low) + 1e-6
+    outside = (trial.rewards < low - slack) | (trial.rewards > high + slack)
+    if not outside.any():
+        return []
+    return [
+        f"random steps earn rewards from {trial.rewards.min():g} to {trial.rewards.max():g}, recorded ones "
+        f"go from {low:g} to {high:g}: data and environment may use different rewards"
+    ]
+
+
+def _end_warnings(dataset: Dataset, trial: _Trial) -> list[str]:
+    """Terminal in one and not in the other biases every target, and nothing fails."""
+    if trial.terminated and not dataset.terminals.any():
+        return [
+            f"the environment ended {trial.terminated} episodes as terminated within {STEPS} random steps, "
+            "and no recorded episode ends in a terminal step: 'terminals' may be missing, or be in 'timeouts'"
+        ]
+    ends = dataset.terminals[dataset.episode_ends]
+    if ends.mean() < 0.9 or trial.terminated:
+        return []
+    if trial.truncated:
+        return [
+            f"{ends.mean():.0%} of recorded episodes end in a terminal step and the environment's were "
+            "truncated: time limits may have been recorded as 'terminals'"
+        ]
+    if not _ends_in_success(dataset) and 3 * np.median(dataset.episode_lengths) < STEPS:
+        return [
+            f"{ends.mean():.0%} of recorded episodes end in a terminal step and the environment did not end "
+            f"one within {STEPS} random steps"
+        ]
+    return []
+
+
+def _ends_in_success(dataset: Dataset) -> bool:
+    """Terminal steps earn the most there is: random actions need not get there."""
+    return bool(np.median(dataset.rewards[dataset.terminals]) >= dataset.rewards.max())
+
+
+def _start_warnings(dataset: Dataset, trial: _Trial) -> list[str]:
+    """Features of fresh episodes that no recorded episode began with, by far."""
+    if dataset.observations.ndim != 2:
+        return []
+    firsts = dataset.observations[dataset.episode_starts]
+    spread = dataset.observations.std(axis=0, dtype=np.float64) + 1e-3
+    beyond = np.maximum(firsts.min(axis=0) - trial.starts, trial.starts - firsts.max(axis=0)) / spread
+    far = np.flatnonzero(np.median(beyond, axis=0) > FAR_START)
+    if far.size == 0:
+        return []
+    worst = int(far[np.argmax(np.median(beyond, axis=0)[far])])
+    return [
+        f"{far.size} of {firsts.shape[1]} observation features start far from any recorded start (most of "
+        f"all feature {worst}: {np.median(trial.starts[:, worst]):g}, recorded {firsts[:, worst].min():g} to "
+        f"{firsts[:, worst].max():g}): the order or the units of features may differ"
+    ]

@@ -12,7 +12,7 @@ import queue
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, BinaryIO, TypeVar
 
@@ -22,7 +22,9 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 
-def ordered_map(function: Callable[[Job], Result], jobs: Iterable[Job], processes: int) -> Iterator[Result]:
+def ordered_map(
+    function: Callable[[Job], Result], jobs: Iterable[Job], processes: int
+) -> Generator[Result, None, None]:
     """function(job) for each job, in order; at most two jobs per process are ahead of the reader."""
     if processes <= 1:
         yield from map(function, jobs)
@@ -35,7 +37,7 @@ def ordered_map(function: Callable[[Job], Result], jobs: Iterable[Job], processe
     def run(job: Job) -> Result:
         worker = idle.get()
         try:
-            return worker.call(function, job)  # type: ignore[no-any-return]
+            return worker.call(function, job)
         finally:
             idle.put(worker)
 

@@ -71,7 +71,7 @@ def read_columns(arrays: Mapping[str, NDArray[Any]], source: str, *, on_problem:
     if rows == 0:
         raise UserError("'observations' has no rows", where=source, mend="record at least one whole episode")
     actions = action_column(arrays["actions"], source)
-    rewards = scalar_column(arrays["rewards"], "rewards", source).astype(np.float32)
+    rewards = to_float32(scalar_column(arrays["rewards"], "rewards", source))
     following = None
     if "next_observations" in arrays:
         following = observation_column(arrays["next_observations"], "next_observations", source)

@@ -21,6 +21,7 @@ from calql.data.columns import (
     same_length,
     scalar_column,
     stop,
+    to_float32,
 )
 from calql.data.dataset import Bools, Dataset
 from calql.errors import UserError, unknown
@@ -31,9 +32,8 @@ def read_minari(name: str, *, observation_key: str | None = None, on_problem: On
 
     `observation_key` picks one entry of dictionary observations; `a+b` joins several, in that order.
     """
-    stored = _open(name)
     source = f"minari:{name}"
-    episodes = [episode for episode in stored.iterate_episodes() if len(episode) > 0]
+    episodes = [episode for episode in _episodes(name, source) if len(episode) > 0]
     if not episodes:
         raise UserError("holds no episode", where=source, mend="record at least one whole episode")
     observed = [_observations(e.observations, observation_key, source) for e in episodes]
@@ -50,7 +50,7 @@ def read_minari(name: str, *, observation_key: str | None = None, on_problem: On
         terminals=np.concatenate(terminals),
         truncated=np.concatenate(truncated),
         source=source,
-        notes=(f"{unclosed} episodes stop without an end and count as truncated",) if unclosed else (),
+        notes=_close_note(unclosed),
     )
     for column in ("observations", "actions", "rewards", "next_observations"):
         check_finite(getattr(dataset, column), column, source, on_problem)
@@ -86,12 +86,11 @@ def write_minari(dataset: Dataset, name: str, **about: Any) -> None:
         raise
 
 
-def _open(name: str) -> Any:
+def _episodes(name: str, source: str) -> list[Any]:
     import minari
 
-    source = f"minari:{name}"
     try:
-        return minari.load_dataset(name, download=False)
+        return list(minari.load_dataset(name, download=False).iterate_episodes())
     except FileNotFoundError as error:
         known = list(minari.list_local_datasets())
         if known:
@@ -156,7 +155,7 @@ def _check_steps(episodes: list[Any], observed: list[NDArray[Any]], source: str)
 
 def _rewards(episodes: Iterable[Any], source: str) -> NDArray[np.float32]:
     rewards = np.concatenate([np.asarray(episode.rewards) for episode in episodes])
-    return scalar_column(rewards, "rewards", source).astype(np.float32)
+    return to_float32(scalar_column(rewards, "rewards", source))
 
 
 def _close(terminals: list[Bools], truncated: list[Bools]) -> int:
@@ -165,6 +164,12 @@ def _close(terminals: list[Bools], truncated: list[Bools]) -> int:
     for i in unclosed:
         truncated[i][-1] = True
     return len(unclosed)
+
+
+def _close_note(unclosed: int) -> tuple[str, ...]:
+    if unclosed == 1:
+        return ("1 episode stops without an end and counts as truncated",)
+    return (f"{unclosed} episodes stop without an end and count as truncated",) if unclosed else ()
 
 
 def _check_sequence(dataset: Dataset, name: str) -> None:

@@ -44,7 +44,7 @@ def test_a_little_outside_is_clipped_and_counted() -> None:
 
 def test_other_units_are_refused() -> None:
     degrees = np.random.default_rng(0).uniform(-90, 90, (50, 2))
-    with pytest.raises(UserError, match="of 50 actions lie far outside the bounds -1 to 1; .*different units"):
+    with pytest.raises(UserError, match=r"of 50 actions lie far outside the bounds -1 to 1; .*different units"):
         normalise_actions(with_actions(degrees), -1, 1)
 
 

@@ -179,7 +179,7 @@ def test_notes_account_for_every_row(arrays: Arrays) -> None:
     dataset = from_d4rl_arrays(arrays, "made")
     left_out = 0
     for note in dataset.notes:
-        if "after the last episode end" in note or "time-out row" in note and "left out" in note:
+        if "after the last episode end" in note or ("time-out row" in note and "left out" in note):
             left_out += int(note.split()[0])
         elif note.startswith("the last row is terminal"):
             left_out += 1

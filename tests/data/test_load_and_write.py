@@ -78,7 +78,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(UserError, match="No space left on device.*free some space"):
+    with pytest.raises(UserError, match=r"No space left on device.*free some space"):
         write_npz(dataset, target)
     assert target.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["data.npz"]
@@ -134,7 +134,7 @@ def test_minari_that_is_damaged(store: Path, file: str) -> None:
     write_minari(from_d4rl_arrays(recording([0, 1, 0], [0, 0, 0]), "made"), "calql/maze-v0")
     path = store / "calql" / "maze-v0" / "data" / file
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    with pytest.raises(UserError, match="cannot be read .*download or write it again"):
+    with pytest.raises(UserError, match=r"cannot be read .*download or write it again"):
         load("minari:calql/maze-v0")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +45,9 @@ BAD: dict[str, tuple[Arrays, str]] = {
     ),
     "episode lengths": (changed(episode_lengths=np.array([3, 3])), "'episode_lengths' adds up to 6 and .* has 5"),
     "empty episode": (changed(episode_lengths=np.array([5, 0])), "'episode_lengths' holds values that are not"),
-    "NaN": (with_value("observations", 1, np.nan), "'observations' holds 2 NaN values in 1 rows, the first in row 1"),
-    "inf": (with_value("actions", 3, np.inf), "'actions' holds 1 inf values in 1 rows, the first in row 3"),
-    "too large": (with_value("rewards", 2, 1e300), "'rewards' holds 1 inf values in 1 rows, the first in row 2"),
+    "NaN": (with_value("observations", 1, np.nan), "'observations' holds 2 NaN values in 1 row, the first in row 1"),
+    "inf": (with_value("actions", 3, np.inf), "'actions' holds 1 inf value in 1 row, the first in row 3"),
+    "too large": (with_value("rewards", 2, 1e300), "'rewards' holds 1 inf value in 1 row, the first in row 2"),
     "flat actions": (changed(actions=np.zeros(5)), r"'actions' has shape \(5,\); actions must be continuous"),
     "discrete": (changed(actions=np.arange(5)), r"'actions' has shape \(5,\) and whole numbers"),
     "flat observations": (changed(observations=np.zeros(5)), r"'observations' has shape \(5,\); one row per step"),
@@ -96,6 +97,13 @@ def test_no_such_file(tmp_path: Path) -> None:
     (tmp_path / "folder.npz").mkdir()
     with pytest.raises(UserError, match="is a folder, not a file"):
         load(tmp_path / "folder.npz")
+
+
+def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.savez(tmp_path / "closed.npz", **good())  # type: ignore[arg-type]
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(UserError, match="may not be read; change its permissions"):
+        load(tmp_path / "closed.npz")
 
 
 def test_unknown_suffix(tmp_path: Path) -> None:
@@ -183,7 +191,7 @@ def test_inspect_lists_bad_values_instead_of_refusing(tmp_path: Path, capsys: py
     np.savez(tmp_path / "nan.npz", **with_value("observations", 1, np.nan))  # type: ignore[arg-type]
     assert inspect(str(tmp_path / "nan.npz")) == 0
     shown = capsys.readouterr().out
-    assert "'observations' holds 2 NaN values in 1 rows, the first in row 1" in shown
+    assert "'observations' holds 2 NaN values in 1 row, the first in row 1" in shown
     assert "Problems:" in shown
     assert "4 in 'observations'" not in shown
     with pytest.raises(UserError):

@@ -71,7 +71,7 @@ def test_values_that_are_not_finite_do_not_spoil_the_rest(sparse: Dataset) -> No
     seen = describe(replace(sparse, rewards=rewards))
     assert seen.not_finite == {"rewards": 1}
     assert seen.rewards.high == 1
-    assert seen.problems == ("'rewards' holds 1 NaN or inf values.",)
+    assert seen.problems == ("'rewards' holds 1 NaN or inf value.",)
 
 
 def test_duplicates_and_sequence(sparse: Dataset) -> None:

@@ -197,7 +197,8 @@ def check_finite(values: NDArray[Any], name: str, source: str, on_problem: OnPro
     what = "NaN" if nans == bad.sum() else "NaN or inf" if nans else "inf"
     on_problem(
         UserError(
-            f"'{name}' holds {bad.sum()} {what} values in {len(rows)} rows, the first in row {rows[0]}",
+            f"'{name}' holds {counted(int(bad.sum()), f'{what} value')} in {counted(len(rows), 'row')}, "
+            f"the first in row {rows[0]}",
             where=source,
             mend="leave out the episodes that hold them, or record them again",
         )

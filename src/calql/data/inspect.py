@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from calql.data.columns import counted
 from calql.data.dataset import Dataset
 
 COLUMNS = ("observations", "actions", "rewards", "next_observations")
@@ -132,7 +133,7 @@ def _range(values: NDArray[Any]) -> Range:
 
 
 def _not_finite_sentences(counts: dict[str, int]) -> list[str]:
-    return [f"'{name}' holds {count} NaN or inf values." for name, count in counts.items()]
+    return [f"'{name}' holds {counted(count, 'NaN or inf value')}." for name, count in counts.items()]
 
 
 def _sentences(dataset: Dataset, facts: dict[str, Any]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,8 +39,10 @@ def load(source: str | Path, *, on_problem: OnProblem = stop) -> Dataset:
 
 
 def _require_file(path: Path) -> None:
-    if path.is_file():
+    if path.is_file() and os.access(path, os.R_OK):
         return
+    if path.is_file():
+        raise UserError("may not be read", where=str(path), mend="change its permissions")
     if path.exists():
         raise UserError("is a folder, not a file", where=str(path), mend="name the data file inside it")
     beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []

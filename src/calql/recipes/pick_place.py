@@ -15,9 +15,9 @@ from calql.recipes.parallel import ordered_map
 
 SIZE = 15_000  # transitions
 EPISODES_PER_JOB = 25
-AIM = 0.022  # m: spread of the place where an attempt closes its fingers, off the object's centre
+AIM = 0.023  # m: spread of the place where an attempt closes its fingers, off the object's centre
 SHAKE = 0.25  # spread of the noise on every action
-MISTAKE = 0.35  # share of attempts that go for the distractor
+MISTAKE = 0.3  # share of attempts that go for the distractor
 HOVER = 0.12  # m above the table where it travels
 
 

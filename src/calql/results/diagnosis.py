@@ -1,0 +1,229 @@
+"""What looks suspicious in a run, in plain words and computed from its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from calql.results.metrics import Row
+from calql.results.runs import Run
+from calql.results.summary import Summary
+
+Level = Literal["problem", "notice"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing worth a look: a `problem` puts the result in doubt, a `notice` limits what it says."""
+
+    level: Level
+    title: str
+    text: str
+
+
+Rule = Callable[[Run, Summary], Iterator[Finding]]
+
+
+def diagnose(run: Run, summary: Summary) -> list[Finding]:
+    """Every finding, problems first."""
+    found = [finding for rule in RULES for finding in rule(run, summary)]
+    return sorted(found, key=lambda finding: finding.level != "problem")
+
+
+def _unfinished(run: Run, summary: Summary) -> Iterator[Finding]:
+    if run.finished:
+        return
+    reason = run.status.get("reason")
+    yield Finding(
+        "notice",
+        "The run is not finished",
+        f"It is still going on or was stopped{f' ({reason})' if reason else ''}: the numbers are those so far. "
+        "'calql train --resume' goes on from the last checkpoint.",
+    )
+
+
+def _never_scored(run: Run, summary: Summary) -> Iterator[Finding]:
+    best = {seed.seed: _best(run.of_seed(seed.seed)) for seed in summary.seeds}
+    dead = [seed for seed, score in best.items() if score is not None and score <= 0.0]
+    if dead and len(dead) == len(best):
+        yield Finding(
+            "problem",
+            "The score never left 0",
+            "No seed ever scored. Check that success is reported by the environment, that the data reach the goal, "
+            "and that rewards of data and environment mean the same.",
+        )
+    elif dead:
+        yield Finding(
+            "problem",
+            f"{len(dead)} of {len(best)} seeds never scored",
+            f"Seeds {_list(dead)} stayed at 0 while others learned: the means hide two kinds of runs. "
+            "Look at the seeds one by one.",
+        )
+
+
+def _worse_than_before(run: Run, summary: Summary) -> Iterator[Finding]:
+    before, after = summary.stat("before"), summary.stat("after")
+    if before and after and after.mean < before.mean - 0.05:
+        yield Finding(
+            "problem",
+            "Fine-tuning ends below where it started",
+            f"The mean score went from {before.mean:.2f} at the switch to {after.mean:.2f} at the last evaluation.",
+        )
+
+
+def _seeds_disagree(run: Run, summary: Summary) -> Iterator[Finding]:
+    last = summary.stat("last")
+    if last and last.std is not None and last.std > 0.25:
+        yield Finding(
+            "notice",
+            "The seeds disagree",
+            f"Last scores run from {min(last.values):.2f} to {max(last.values):.2f} "
+            f"(standard deviation {last.std:.2f}): the mean stands for none of them. More seeds would tell.",
+        )
+
+
+def _q_against_returns(run: Run, summary: Summary) -> Iterator[Finding]:
+    """Far is measured by the spread of the returns in the data."""
+    for moment, rows in (("at the switch", _at_switch(run)), ("at the last evaluation", _latest(run))):
+        q, returns = _mean(rows, "average_q"), _mean(rows, "average_return_to_go")
+        if q is None or returns is None:
+            continue
+        far = max(0.5 * _spread_of_returns(run, returns), 1e-6)
+        numbers = f"Average Q is {q:.4g} {moment}, the average return-to-go of the same data {returns:.4g}."
+        if q > returns + 2 * far:
+            yield Finding(
+                "problem", f"Q is far above the returns in the data {moment}",
+                f"{numbers} Some excess is expected of a policy better than the data; this much suggests "
+                "overestimation.",
+            )  # fmt: skip
+        elif q < returns - far:
+            yield Finding(
+                "notice", f"Q is far below the returns in the data {moment}",
+                f"{numbers} The values are not calibrated: actions tried online look better than they are next to "
+                "logged ones, which is how unlearning starts.",
+            )  # fmt: skip
+
+
+def _q_out_of_range(run: Run, summary: Summary) -> Iterator[Finding]:
+    """Needs the range of the rewards that were trained on: `reward_min` and `reward_max` of the dataset."""
+    data, discount = run.config.get("dataset") or {}, run.option("discount")
+    low, high = data.get("reward_min"), data.get("reward_max")
+    q = [float(row["average_q"]) for row in run.rows if row.get("average_q") is not None]
+    if low is None or high is None or discount is None or not q or not 0 <= float(discount) < 1:
+        return
+    least, most = min(low, 0.0) / (1 - discount), max(high, 0.0) / (1 - discount)
+    slack = 0.05 * (most - least)
+    if min(q) < least - slack or max(q) > most + slack:
+        yield Finding(
+            "problem",
+            "Q leaves the possible range",
+            f"With rewards from {low:g} to {high:g} and discount {discount:g} no return is outside "
+            f"[{least:.4g}, {most:.4g}], but average Q went from {min(q):.4g} to {max(q):.4g}: the critics diverge.",
+        )
+
+
+def _bound_rate(run: Run, summary: Summary) -> Iterator[Finding]:
+    rate = _bound_rate_of(_latest(run))
+    if rate is not None and rate > 0.95:
+        yield Finding(
+            "notice",
+            f"Bound rate is {rate:.2f}",
+            "Nearly every action of the policy is valued below the reference value. With calibration on, the "
+            "regulariser no longer pushes these down at all; check that the reference values belong to the same "
+            "rewards and discount as Q.",
+        )
+
+
+def _entropy(run: Run, summary: Summary) -> Iterator[Finding]:
+    """Collapse is measured by the target, minus the number of action dimensions where it is not set."""
+    action_dim = (run.config.get("dataset") or {}).get("action_dim")
+    target = run.option("target_entropy")
+    target = -float(action_dim) if target is None and action_dim else target
+    entropy = _mean(_latest(run), "entropy")
+    if isinstance(target, int | float) and target < 0 and entropy is not None and entropy < 2.5 * target:
+        yield Finding(
+            "notice",
+            "The policy has almost no entropy left",
+            f"Entropy is {entropy:.3g}, its target {target:.3g}: the policy hardly explores. It can be right at the "
+            "end of a solved task; early on it freezes learning.",
+        )
+
+
+def _td_loss(run: Run, summary: Summary) -> Iterator[Finding]:
+    losses = [float(row["td_loss"]) for row in run.rows if row.get("td_loss") is not None]
+    middle = float(np.median(losses)) if losses else 0.0
+    last = _mean(_latest(run), "td_loss")
+    if len(losses) > 8 and last is not None and middle > 0 and last > 50 * middle:
+        yield Finding(
+            "problem",
+            "The TD loss is growing without bound",
+            f"It is {last:.3g} at the last evaluation, {middle:.3g} at the median one: the critics are diverging.",
+        )
+
+
+def _few(run: Run, summary: Summary) -> Iterator[Finding]:
+    if 0 < len(summary.seeds) < 3:
+        count = "one seed" if len(summary.seeds) == 1 else f"{len(summary.seeds)} seeds"
+        yield Finding("notice", f"Only {count}", "Differences between runs of this kind are often larger than effects.")
+    episodes = run.option("evaluation_episodes")
+    if isinstance(episodes, int) and 0 < episodes < 10:
+        yield Finding(
+            "notice",
+            f"Only {episodes} evaluation episodes",
+            f"A success rate measured on them is uncertain by about ±{0.5 / np.sqrt(episodes):.2f} (one standard "
+            "error); dips of that size may be chance.",
+        )
+
+
+RULES: tuple[Rule, ...] = (
+    _unfinished,
+    _never_scored,
+    _worse_than_before,
+    _q_out_of_range,
+    _q_against_returns,
+    _td_loss,
+    _bound_rate,
+    _entropy,
+    _seeds_disagree,
+    _few,
+)
+
+
+def _best(rows: list[Row]) -> float | None:
+    return max((float(row["score"]) for row in rows if row["score"] is not None), default=None)
+
+
+def _at_switch(run: Run) -> list[Row]:
+    return [row for row in run.rows if row.get("switch")]
+
+
+def _latest(run: Run) -> list[Row]:
+    """The last row of every seed, where it is not the switch."""
+    last = [rows[-1] for seed in run.seeds if (rows := run.of_seed(seed))]
+    return [row for row in last if not row.get("switch")]
+
+
+def _mean(rows: list[Row], name: str) -> float | None:
+    values = [float(row[name]) for row in rows if row.get(name) is not None]
+    return float(np.mean(values)) if values else None
+
+
+def _bound_rate_of(rows: list[Row]) -> float | None:
+    names = {name for row in rows for name in row if name.startswith("bound_rate/")}
+    rates = [rate for name in names if (rate := _mean(rows, name)) is not None]
+    return float(np.mean(rates)) if rates else None
+
+
+def _spread_of_returns(run: Run, average: float) -> float:
+    """From the least to the most return-to-go of logged states, else the size of their average."""
+    if run.calibration:
+        returns = next(iter(run.calibration.values())).return_to_go
+        return max(float(np.ptp(returns)), 0.1 * abs(average))
+    return abs(average)
+
+
+def _list(seeds: list[int]) -> str:
+    return ", ".join(str(seed) for seed in seeds)

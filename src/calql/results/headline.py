@@ -1,0 +1,92 @@
+"""The first sentences of a report: what happened to the score at the switch and after, in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from calql.results.runs import Run
+from calql.results.summary import Summary
+
+LITTLE = 0.005  # below what two decimals show
+
+
+def headline(run: Run, summary: Summary) -> str:
+    """Score before and after, whether it fell in between, by how much, and what one evaluation can resolve."""
+    last = summary.stat("last")
+    if last is None:
+        return "No evaluation yet."
+    before, after = summary.stat("before"), summary.stat("after")
+    so_far = "" if run.finished else " so far"
+    if after is None:
+        what = "Offline pre-training reached" if summary.values("before") else "Pre-training is at"
+        return f"{what} a score of {last.mean:.2f}{_seeds(summary)}{so_far}; there is no fine-tuning yet."
+    steps = max(int(row["env_steps"]) for row in run.rows)
+    if before is None:
+        return f"The score is {after.mean:.2f} after {steps:,} environment steps{_seeds(summary)}{so_far}."
+    verb = "rose" if after.mean > before.mean + LITTLE else "fell" if after.mean < before.mean - LITTLE else "stayed"
+    change = f"{verb} from {before.mean:.2f} at the switch to {after.mean:.2f}"
+    if verb == "stayed":
+        change = f"was {before.mean:.2f} at the switch and is {after.mean:.2f}"
+    return f"The score {change} after {steps:,} environment steps of fine-tuning{_seeds(summary)}{so_far}. {_drop(summary)}"
+
+
+def _drop(summary: Summary) -> str:
+    """What happened in between. Seeds count one by one: each against its own score at the switch."""
+    depth = summary.stat("unlearning_depth")
+    if depth is None:
+        return ""
+    fallen = [seed for seed in summary.seeds if seed.dropped]
+    count = len(summary.seeds)
+    if not fallen:
+        return (
+            "No evaluation after the switch was below it."
+            if count == 1
+            else ("After the switch no seed was ever below its score there.")
+        )
+    back = [seed for seed in fallen if seed.steps_to_recover is not None]
+    deepest = min(depth.values)
+    if count == 1:
+        again = f"was back after {back[0].steps_to_recover:,} environment steps" if back else "was not back by the end"
+        return f"In between it fell by {-deepest:.2f} below the switch and {again}."
+    mean = f"the lowest point of a seed lies {_below(depth.mean)} on average, {_below(deepest)} at worst"
+    return (
+        f"In between, {len(fallen)} of {count} seeds fell below their score at the switch: {mean}; "
+        f"{len(back)} of these {len(fallen)} came back to it."
+    )
+
+
+def _below(depth: float) -> str:
+    return f"{abs(depth):.2f} {'below' if depth < 0 else 'above'} it"
+
+
+def resolution(run: Run) -> str:
+    """How much of a dip may be chance."""
+    episodes = run.option("evaluation_episodes")
+    if not isinstance(episodes, int) or episodes < 1:
+        return ""
+    return (
+        f"One evaluation has {episodes} episodes, so a single success rate is uncertain by up to "
+        f"±{0.5 / episodes**0.5:.2f} (one standard error), and the lowest of many evaluations reads low by chance."
+    )
+
+
+def comparison(names: Sequence[str], summaries: Sequence[Summary]) -> str:
+    """Several runs in two sentences: who ends highest, who paid least, who fell deepest."""
+    scored = [(name, summary) for name, summary in zip(names, summaries, strict=True) if summary.stat("after")]
+    if len(scored) < 2:
+        return f"{len(names)} runs, of which {len(scored)} {'has' if len(scored) == 1 else 'have'} fine-tuning results."
+    after = {name: stat.mean for name, summary in scored if (stat := summary.stat("after"))}
+    regret = {name: stat.mean for name, summary in scored if (stat := summary.stat("regret"))}
+    depth = {name: stat.mean for name, summary in scored if (stat := summary.stat("unlearning_depth"))}
+    best, least = max(after, key=lambda n: after[n]), min(regret, key=lambda n: regret[n])
+    text = f"{best} ends highest ({after[best]:.2f}); {least} has the least regret ({regret[least]:.2f})."
+    if depth:
+        deepest = min(depth, key=lambda n: depth[n])
+        others = ", ".join(f"{name} {value:+.2f}" for name, value in depth.items() if name != deepest)
+        text += f" Lowest score after the switch against the score at it: {deepest} {depth[deepest]:+.2f}"
+        text += f", {others} (means over seeds)." if others else " (mean over seeds)."
+    return text
+
+
+def _seeds(summary: Summary) -> str:
+    return " (one seed)" if len(summary.seeds) == 1 else f" (mean of {len(summary.seeds)} seeds)"

@@ -1,0 +1,199 @@
+"""What is seen while a run goes on: a live display on a terminal, plain lines elsewhere, or nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from calql.results.metrics import Row
+
+HEARTBEAT_S = 15.0
+BARS = "▁▂▃▄▅▆▇█"
+
+
+class Display(Protocol):
+    """What the engine tells whoever watches."""
+
+    def start(self, total_updates: int, total_env_steps: int, label: str) -> None:
+        """Gradient steps of the offline phase, environment steps of the online phase, and what runs."""
+        ...
+
+    def phase(self, name: str) -> None:
+        """ "offline" or "online" begins."""
+        ...
+
+    def advance(self, updates: int, env_steps: int, updates_per_s: float, env_steps_per_s: float) -> None:
+        """Gradient and environment steps done so far (not since the last call), and the present rates."""
+        ...
+
+    def evaluation(self, rows: Sequence[Row]) -> None:
+        """One evaluation, a row per seed."""
+        ...
+
+    def message(self, text: str) -> None:
+        """A line that stays."""
+        ...
+
+    def close(self) -> None:
+        """The end; also after an error."""
+        ...
+
+
+class Silent:
+    """Shows nothing."""
+
+    def start(self, total_updates: int, total_env_steps: int, label: str) -> None: ...
+
+    def phase(self, name: str) -> None: ...
+
+    def advance(self, updates: int, env_steps: int, updates_per_s: float, env_steps_per_s: float) -> None: ...
+
+    def evaluation(self, rows: Sequence[Row]) -> None: ...
+
+    def message(self, text: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Progress:
+    """The display of `calql train`: live on a terminal, else one line per evaluation and a heartbeat."""
+
+    def __init__(self, console: Console | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console or Console()
+        self._clock = clock
+        self._live: Live | None = None
+        self._label, self._phase = "", "offline"
+        self._totals = {"offline": 0, "online": 0}
+        self._updates, self._env_steps = 0, 0
+        self._rates = {"offline": 0.0, "online": 0.0}
+        self._updates_per_s = 0.0
+        self._scores: list[float] = []  # mean over seeds, one per evaluation
+        self._last: list[float] = []  # of each seed
+        self._started = self._spoke = clock()
+
+    def start(self, total_updates: int, total_env_steps: int, label: str) -> None:
+        self._totals = {"offline": total_updates, "online": total_env_steps}
+        self._label = label
+        self._started = self._spoke = self._clock()
+        if self._console.is_terminal:
+            self._live = Live(self._view(), console=self._console, refresh_per_second=4, get_renderable=self._view)
+            self._live.start()
+        else:
+            self._line(label)
+
+    def phase(self, name: str) -> None:
+        self._phase = name
+        self._refresh()
+
+    def advance(self, updates: int, env_steps: int, updates_per_s: float, env_steps_per_s: float) -> None:
+        self._updates, self._env_steps, self._updates_per_s = updates, env_steps, updates_per_s
+        self._rates[self._phase] = env_steps_per_s if self._phase == "online" else updates_per_s
+        if self._live is None and self._clock() - self._spoke >= HEARTBEAT_S:
+            self._line(self._where())
+        self._refresh()
+
+    def evaluation(self, rows: Sequence[Row]) -> None:
+        if rows:
+            self._updates = round(float(np.mean([row["update"] for row in rows])))
+            self._env_steps = round(float(np.mean([row["env_steps"] for row in rows])))
+        self._last = [float(row["score"]) for row in rows if row.get("score") is not None]
+        if self._last:
+            self._scores.append(float(np.mean(self._last)))
+        if self._live is None:
+            switch = "  (switch)" if any(row.get("switch") for row in rows) else ""
+            self._line(f"{self._where()}  {self._score()}{switch}")
+        self._refresh()
+
+    def message(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def close(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _line(self, text: str) -> None:
+        self._spoke = self._clock()
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _refresh(self) -> None:
+        if self._live is not None:
+            self._live.refresh()
+
+    def _done(self, phase: str) -> int:
+        if phase == "online":
+            return min(self._env_steps, self._totals["online"])
+        return min(self._updates, self._totals["offline"])
+
+    def _left(self, phase: str) -> float | None:
+        """Seconds that a phase still takes at the present rate; None before there is one."""
+        rate = self._rates[phase]
+        return (self._totals[phase] - self._done(phase)) / rate if rate > 0 else None
+
+    def _rate(self, phase: str) -> str:
+        rate = self._rates[phase]
+        if rate <= 0:
+            return ""
+        if phase == "online":
+            return f"{rate:,.0f} env steps/s, {self._updates_per_s:,.0f} updates/s"
+        return f"{rate:,.0f} updates/s"
+
+    def _where(self) -> str:
+        """Phase, how far, rate and time left on one line."""
+        unit = "env steps" if self._phase == "online" else "updates"
+        left = self._left(self._phase)
+        parts = [
+            f"{self._phase:<7}",
+            f"{self._done(self._phase):>9,}/{self._totals[self._phase]:,} {unit}",
+            self._rate(self._phase),
+            "" if left is None else f"{clock_text(left)} left",
+        ]
+        return "  ".join(part for part in parts if part)
+
+    def _score(self) -> str:
+        if not self._last:
+            return "no score yet"
+        spread = f" ({min(self._last):.2f} to {max(self._last):.2f})" if len(self._last) > 1 else ""
+        return f"score {np.mean(self._last):.2f}{spread}"
+
+    def _view(self) -> RenderableType:
+        table = Table.grid(padding=(0, 2))
+        for phase, unit in (("offline", "updates"), ("online", "env steps")):
+            total, done = self._totals[phase], self._done(phase)
+            if not total:
+                continue
+            here = phase == self._phase
+            left = self._left(phase) if here else None
+            table.add_row(
+                Text(phase, style="bold cyan" if here else "dim"),
+                ProgressBar(total=total, completed=done, width=28),
+                Text(f"{done:,}/{total:,} {unit}", style="" if here else "dim"),
+                Text(self._rate(phase) if here else "", style="dim"),
+                Text(f"{clock_text(left)} left" if left is not None and done < total else ""),
+            )
+        elapsed = clock_text(self._clock() - self._started)
+        head = Text.assemble((self._label, "bold"), (f"  {elapsed}", "dim"))
+        score = Text.assemble((self._score(), "bold green"), "  ", (sparkline(self._scores[-60:]), "green"))
+        return Group(head, table, score)
+
+
+def sparkline(values: Sequence[float], low: float = 0.0, high: float = 1.0) -> str:
+    """Values as a row of bars, from `low` to `high`."""
+    top = len(BARS) - 1
+    shares = ((value - low) / (high - low) for value in values)
+    return "".join(BARS[min(max(round(share * top), 0), top)] for share in shares)
+
+
+def clock_text(seconds: float) -> str:
+    """1:02:03 or 2:03."""
+    minutes, rest = divmod(max(round(seconds), 0), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

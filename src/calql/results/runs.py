@@ -1,0 +1,135 @@
+"""A run folder as it is read back: its config, its rows, how fast it went, and whether it ended."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calql.errors import UserError
+from calql.results.metrics import Row, read_rows
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Q of each seed against the return-to-go of the same logged states and actions."""
+
+    q: Floats  # [seed, state]
+    return_to_go: Floats  # [state]
+    held_out: bool  # never trained on
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run folder holds. Any part but the config may still be missing while the run goes on."""
+
+    folder: Path
+    config: dict[str, Any]
+    rows: list[Row]
+    speed: list[Row]
+    status: dict[str, Any]
+    calibration: dict[str, Calibration]  # "switch", "end"
+
+    @property
+    def task(self) -> str:
+        return str(self.config.get("task", "unnamed task"))
+
+    @property
+    def method(self) -> str:
+        return str(self.config.get("method", "unnamed method"))
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.status.get("finished", False))
+
+    @property
+    def seeds(self) -> list[int]:
+        """Seeds in the order of the config, then any that only the rows know."""
+        found = [int(seed) for seed in self.config.get("seeds", [])]
+        return found + sorted({int(row["seed"]) for row in self.rows} - set(found))
+
+    @property
+    def offline_updates(self) -> int:
+        """Planned gradient steps before the switch."""
+        return int(self.option("offline_updates") or 0)
+
+    @property
+    def online_steps(self) -> int:
+        """Planned environment steps of fine-tuning; what was done, where the config does not say."""
+        planned = self.option("online_steps")
+        done = max((int(row["env_steps"]) for row in self.rows if row["phase"] == "online"), default=0)
+        return done if planned is None else int(planned)
+
+    def option(self, name: str) -> Any:
+        """An option of the run or of its method, None where it has none of that name."""
+        for part in ("run", "options"):
+            value = (self.config.get(part) or {}).get(name)
+            if value is not None:
+                return value
+        return None
+
+    def of_seed(self, seed: int) -> list[Row]:
+        return [row for row in self.rows if row["seed"] == seed]
+
+
+def read_run(folder: Path | str) -> Run:
+    """Read a run folder, whole or in the making."""
+    place = Path(folder)
+    if not place.is_dir():
+        raise UserError("no such run folder", where=str(place), mend="give the folder that 'calql train' printed")
+    if not (place / "config.json").is_file():
+        raise UserError(
+            "not a run folder: it holds no config.json", where=str(place), mend="give the folder of one run"
+        )
+    found = {moment: _calibration(place / f"calibration-{moment}.npz") for moment in ("switch", "end")}
+    return Run(
+        folder=place,
+        config=_object(place / "config.json"),
+        rows=[row for row in read_rows(place / "metrics.jsonl") if {"seed", "phase", "score"} <= row.keys()],
+        speed=read_rows(place / "speed.jsonl"),
+        status=_object(place / "status.json") if (place / "status.json").is_file() else {},
+        calibration={moment: read for moment, read in found.items() if read is not None},
+    )
+
+
+def labels(runs: Sequence[Run]) -> list[str]:
+    """Shortest names that tell the runs apart: the method, with the task, else the folder."""
+    for name in (
+        lambda run: run.method,
+        lambda run: f"{run.method} · {run.task}",
+        lambda run: f"{run.method} · {run.folder.resolve().name}",
+    ):
+        names = [name(run) for run in runs]
+        if len(set(names)) == len(names):
+            return names
+    return [f"{run.method} · {run.folder}" for run in runs]
+
+
+def _object(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text())
+    except ValueError as error:
+        raise UserError(f"not valid JSON ({error})", where=str(path), mend="restore the file") from None
+    if not isinstance(content, dict):
+        raise UserError("not a JSON object", where=str(path), mend="restore the file")
+    return content
+
+
+def _calibration(path: Path) -> Calibration | None:
+    """None where it is not there; a file that cannot be read costs its plot, not the report."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            q = np.atleast_2d(np.asarray(file["q"], np.float64))
+            return_to_go = np.asarray(file["return_to_go"], np.float64).reshape(-1)
+            held_out = bool(file["held_out"]) if "held_out" in file else False
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile):
+        return None
+    return Calibration(q, return_to_go, held_out) if q.shape[1] == return_to_go.size > 0 else None

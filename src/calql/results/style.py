@@ -1,0 +1,80 @@
+"""How figures look: one quiet style, and colours that stay apart for colour-blind readers (Okabe and Ito)."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#4d4d4d")
+DASHES: tuple[str | tuple[int, tuple[int, ...]], ...] = ("-", (0, (5, 1)), (0, (1, 1)))
+INK, FAINT = "#1f2733", "#5b6472"
+STYLE = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9.5,
+    "text.color": INK,
+    "axes.edgecolor": "#c3cad4",
+    "axes.labelcolor": FAINT,
+    "axes.labelsize": 9.5,
+    "axes.titlesize": 10.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlepad": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "grid.color": "#e3e7ed",
+    "grid.linewidth": 0.8,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelsize": 8.5,
+    "ytick.labelsize": 8.5,
+    "xtick.major.size": 3,
+    "ytick.major.size": 0,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "lines.solid_capstyle": "round",
+    "lines.solid_joinstyle": "round",
+}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """The style, without touching the defaults of a program that uses this package."""
+    with matplotlib.rc_context(STYLE):  # type: ignore[arg-type]
+        yield
+
+
+def colour(place: int) -> str:
+    return COLOURS[place % len(COLOURS)]
+
+
+def dash(place: int) -> str | tuple[int, tuple[int, ...]]:
+    """A second mark for more runs than colours."""
+    return DASHES[place // len(COLOURS) % len(DASHES)]
+
+
+def panels(count: int, *, height: float = 3.7) -> tuple[Figure, list[Axes]]:
+    """A figure of panels side by side."""
+    figure = Figure(figsize=(10.0, height), layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08, wspace=0.04)  # type: ignore[union-attr,call-arg]
+    return figure, [figure.add_subplot(1, count, place + 1) for place in range(count)]
+
+
+def png(draw: Callable[[], Figure | None]) -> bytes | None:
+    """A figure drawn in the style, as the bytes of a PNG; None where there is nothing to draw."""
+    with styled():
+        figure = draw()
+        if figure is None:
+            return None
+        file = io.BytesIO()
+        figure.savefig(file, format="png", dpi=160)
+    return file.getvalue()

@@ -1,0 +1,77 @@
+"""Images to features: a small convolutional encoder, and the random shift that keeps it from overfitting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from calql.networks.mlp import Initialiser, Precision, linear
+
+PADDING = 4  # pixels of random shift, to each side
+
+
+class ImageEncoder(eqx.Module):
+    """Strided 3x3 convolutions, then a linear layer with layer norm and tanh: bounded features of one image.
+
+    Every leaf is an array, so that jit, vmap and scan take it as it is.
+    """
+
+    kernels: tuple[jax.Array, ...]  # [height, width, in, out]
+    biases: tuple[jax.Array, ...]  # [out]
+    projection: eqx.nn.Linear
+    norm: eqx.nn.LayerNorm
+    strides: tuple[int, ...] = eqx.field(static=True)
+    precision: Precision = eqx.field(static=True)
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int],  # height, width, channels
+        features: int = 128,
+        channels: Sequence[int] = (32, 32, 32, 32),
+        strides: Sequence[int] = (2, 2, 2, 1),
+        *,
+        key: jax.Array,
+        initialiser: Initialiser = "orthogonal",
+        precision: Precision = "float32",
+    ) -> None:
+        keys = jax.random.split(key, len(channels) + 1)
+        widths = [shape[2], *channels]
+        draw = jax.nn.initializers.he_normal()
+        self.kernels = tuple(
+            draw(k, (3, 3, a, b), jnp.float32) for k, a, b in zip(keys[:-1], widths[:-1], widths[1:], strict=True)
+        )
+        self.biases = tuple(jnp.zeros(width) for width in channels)
+        self.strides, self.precision = tuple(strides), precision
+        height, width = shape[:2]
+        for stride in strides:  # "SAME" padding: each layer divides the size, rounded up
+            height, width = -(-height // stride), -(-width // stride)
+        self.projection = linear(height * width * widths[-1], features, keys[-1], initialiser, 1.0)
+        self.norm = eqx.nn.LayerNorm(features)
+
+    def __call__(self, image: jax.Array) -> jax.Array:
+        """Features [feature] of one image [row, column, channel] of 8-bit colours."""
+        dtype = jnp.dtype(self.precision)
+        x = (image.astype(jnp.float32) / 255.0 - 0.5).astype(dtype)[None]
+        for kernel, bias, stride in zip(self.kernels, self.biases, self.strides, strict=True):
+            x = jax.lax.conv_general_dilated(
+                x, kernel.astype(dtype), (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+            )
+            x = jax.nn.relu(x + bias.astype(dtype))
+        return jnp.tanh(self.norm(self.projection(x.reshape(-1).astype(jnp.float32))))
+
+
+def random_shift(images: jax.Array, key: jax.Array, padding: int = PADDING) -> jax.Array:
+    """Each image [batch, row, column, channel] moved by up to `padding` pixels, its edge repeated.
+
+    The shift of image-based reinforcement learning (DrQ): a critic must give moved images one value.
+    """
+
+    def shift(image: jax.Array, offset: jax.Array) -> jax.Array:
+        padded = jnp.pad(image, ((padding, padding), (padding, padding), (0, 0)), mode="edge")
+        return jax.lax.dynamic_slice(padded, (offset[0], offset[1], 0), image.shape)
+
+    offsets = jax.random.randint(key, (images.shape[0], 2), 0, 2 * padding + 1)
+    return jax.vmap(shift)(images, offsets)

@@ -1,0 +1,117 @@
+"""The image encoder is a pytree of arrays that learns; the shift moves images and nothing else."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from calql.networks.encoder import ImageEncoder, random_shift
+
+SHAPE = (12, 12, 3)
+
+
+def images(count: int, seed: int = 0) -> jax.Array:
+    return jnp.asarray(np.random.default_rng(seed).integers(0, 256, (count, *SHAPE), np.uint8))
+
+
+@pytest.fixture(scope="module")
+def encoder() -> ImageEncoder:
+    return ImageEncoder(SHAPE, features=16, channels=(8, 8), strides=(2, 2), key=jax.random.key(0))
+
+
+def test_all_leaves_are_arrays(encoder: ImageEncoder) -> None:
+    assert all(eqx.is_array(leaf) for leaf in jax.tree.leaves(encoder))
+
+
+def test_features_are_bounded_and_tell_images_apart(encoder: ImageEncoder) -> None:
+    features = jax.vmap(encoder)(images(5))
+    assert features.shape == (5, 16)
+    assert features.dtype == jnp.float32
+    assert bool(jnp.all(jnp.abs(features) <= 1.0))
+    assert float(jnp.std(features, axis=0).min()) > 1e-3
+
+
+def test_every_parameter_gets_gradient(encoder: ImageEncoder) -> None:
+    weights = jax.random.normal(jax.random.key(1), (16,))
+
+    def loss(model: ImageEncoder) -> jax.Array:
+        return jnp.mean((jax.vmap(model)(images(8)) @ weights - 1.0) ** 2)
+
+    gradient = jax.grad(loss)(encoder)
+    assert all(float(jnp.abs(leaf).max()) > 0 for leaf in jax.tree.leaves(gradient))
+
+
+def test_seeds_vmap_and_agree_with_one_by_one() -> None:
+    def made(key: jax.Array) -> ImageEncoder:
+        return ImageEncoder(SHAPE, features=8, channels=(4, 4), strides=(2, 2), key=key, initialiser="lecun")
+
+    keys = jax.random.split(jax.random.key(0), 3)
+    together = jax.vmap(lambda model: jax.vmap(model)(images(4)))(jax.vmap(made)(keys))
+    for index, key in enumerate(keys):
+        assert np.allclose(together[index], jax.vmap(made(key))(images(4)), atol=1e-5)
+
+
+def test_jit_agrees_with_no_jit(encoder: ImageEncoder) -> None:
+    image = images(1)[0]
+    assert np.allclose(jax.jit(lambda m, x: m(x))(encoder, image), encoder(image), atol=1e-5)
+
+
+def test_bfloat16_stays_close(encoder: ImageEncoder) -> None:
+    coarse = ImageEncoder(
+        SHAPE, features=16, channels=(8, 8), strides=(2, 2), key=jax.random.key(0), precision="bfloat16"
+    )
+    fine, rough = jax.vmap(encoder)(images(4)), jax.vmap(coarse)(images(4))
+    assert rough.dtype == jnp.float32
+    assert float(jnp.abs(fine - rough).max()) < 0.1
+
+
+def test_it_learns_where_a_bright_square_is() -> None:
+    rng = np.random.default_rng(0)
+    places = rng.integers(0, 9, (128, 2))
+    pictures = np.zeros((128, *SHAPE), np.uint8)
+    for picture, (row, column) in zip(pictures, places, strict=True):
+        picture[row : row + 4, column : column + 4] = 255
+    wanted = jnp.asarray(places / 4.0 - 1.0, jnp.float32)
+    model = (
+        ImageEncoder(SHAPE, features=16, channels=(8, 8), strides=(2, 2), key=jax.random.key(0)),
+        jnp.zeros((16, 2)),
+    )
+    optimiser = optax.adam(3e-3)
+
+    def loss(model: tuple[ImageEncoder, jax.Array]) -> jax.Array:
+        return jnp.mean((jax.vmap(model[0])(jnp.asarray(pictures)) @ model[1] - wanted) ** 2)
+
+    def step(carry, _):  # type: ignore[no-untyped-def]
+        model, state = carry
+        value, gradient = jax.value_and_grad(loss)(model)
+        updates, state = optimiser.update(gradient, state)
+        return (optax.apply_updates(model, updates), state), value
+
+    _, losses = jax.jit(lambda m: jax.lax.scan(step, (m, optimiser.init(m)), None, length=120))(model)
+    assert float(losses[-1]) < 0.1 * float(losses[0])
+
+
+def test_a_shift_moves_whole_images_by_at_most_the_padding() -> None:
+    picture = np.zeros((1, 9, 9, 1), np.uint8)
+    picture[0, 4, 4] = 200
+    many = jnp.repeat(jnp.asarray(picture), 400, axis=0)
+    moved = np.asarray(random_shift(many, jax.random.key(0), padding=2))
+    assert moved.dtype == np.uint8
+    where = np.argwhere(moved[..., 0] == 200)
+    assert len(where) == 400
+    assert where[:, 1:].min() == 2
+    assert where[:, 1:].max() == 6
+    assert len(np.unique(where[:, 1:], axis=0)) == 25  # all shifts occur
+
+
+def test_a_shift_repeats_the_edge_and_follows_its_key() -> None:
+    flat = jnp.full((3, 8, 8, 3), 77, jnp.uint8)
+    assert bool(jnp.all(random_shift(flat, jax.random.key(0)) == 77))
+    first = random_shift(images(6), jax.random.key(1))
+    assert np.array_equal(first, random_shift(images(6), jax.random.key(1)))
+    assert not np.array_equal(first, random_shift(images(6), jax.random.key(2)))
+    assert np.array_equal(first, jax.jit(random_shift)(images(6), jax.random.key(1)))

@@ -18,6 +18,11 @@ def images(count: int, seed: int = 0) -> jax.Array:
     return jnp.asarray(np.random.default_rng(seed).integers(0, 256, (count, *SHAPE), np.uint8))
 
 
+@jax.jit
+def encode(encoder: ImageEncoder, pictures: jax.Array) -> jax.Array:
+    return jax.vmap(encoder)(pictures)
+
+
 @pytest.fixture(scope="module")
 def encoder() -> ImageEncoder:
     return ImageEncoder(SHAPE, features=16, channels=(8, 8), strides=(2, 2), key=jax.random.key(0))
@@ -28,7 +33,7 @@ def test_all_leaves_are_arrays(encoder: ImageEncoder) -> None:
 
 
 def test_features_are_bounded_and_tell_images_apart(encoder: ImageEncoder) -> None:
-    features = jax.vmap(encoder)(images(5))
+    features = encode(encoder, images(5))
     assert features.shape == (5, 16)
     assert features.dtype == jnp.float32
     assert bool(jnp.all(jnp.abs(features) <= 1.0))
@@ -41,18 +46,21 @@ def test_every_parameter_gets_gradient(encoder: ImageEncoder) -> None:
     def loss(model: ImageEncoder) -> jax.Array:
         return jnp.mean((jax.vmap(model)(images(8)) @ weights - 1.0) ** 2)
 
-    gradient = jax.grad(loss)(encoder)
+    gradient = jax.jit(jax.grad(loss))(encoder)
     assert all(float(jnp.abs(leaf).max()) > 0 for leaf in jax.tree.leaves(gradient))
 
 
 def test_seeds_vmap_and_agree_with_one_by_one() -> None:
-    def made(key: jax.Array) -> ImageEncoder:
-        return ImageEncoder(SHAPE, features=8, channels=(4, 4), strides=(2, 2), key=key, initialiser="lecun")
+    pictures = images(4)
+
+    def encode(key: jax.Array) -> jax.Array:
+        model = ImageEncoder(SHAPE, features=8, channels=(4, 4), strides=(2, 2), key=key, initialiser="lecun")
+        return jax.vmap(model)(pictures)
 
     keys = jax.random.split(jax.random.key(0), 3)
-    together = jax.vmap(lambda model: jax.vmap(model)(images(4)))(jax.vmap(made)(keys))
+    together, alone = jax.jit(jax.vmap(encode))(keys), jax.jit(encode)
     for index, key in enumerate(keys):
-        assert np.allclose(together[index], jax.vmap(made(key))(images(4)), atol=1e-5)
+        assert np.allclose(together[index], alone(key), atol=1e-5)
 
 
 def test_jit_agrees_with_no_jit(encoder: ImageEncoder) -> None:
@@ -64,22 +72,19 @@ def test_bfloat16_stays_close(encoder: ImageEncoder) -> None:
     coarse = ImageEncoder(
         SHAPE, features=16, channels=(8, 8), strides=(2, 2), key=jax.random.key(0), precision="bfloat16"
     )
-    fine, rough = jax.vmap(encoder)(images(4)), jax.vmap(coarse)(images(4))
+    fine, rough = encode(encoder, images(4)), encode(coarse, images(4))
     assert rough.dtype == jnp.float32
     assert float(jnp.abs(fine - rough).max()) < 0.1
 
 
-def test_it_learns_where_a_bright_square_is() -> None:
+def test_it_learns_where_a_bright_square_is(encoder: ImageEncoder) -> None:
     rng = np.random.default_rng(0)
     places = rng.integers(0, 9, (128, 2))
     pictures = np.zeros((128, *SHAPE), np.uint8)
     for picture, (row, column) in zip(pictures, places, strict=True):
         picture[row : row + 4, column : column + 4] = 255
     wanted = jnp.asarray(places / 4.0 - 1.0, jnp.float32)
-    model = (
-        ImageEncoder(SHAPE, features=16, channels=(8, 8), strides=(2, 2), key=jax.random.key(0)),
-        jnp.zeros((16, 2)),
-    )
+    model = (encoder, jnp.zeros((16, 2)))
     optimiser = optax.adam(3e-3)
 
     def loss(model: tuple[ImageEncoder, jax.Array]) -> jax.Array:

@@ -122,11 +122,9 @@ def obtain(
         raise UserError("no such folder of sources", where=str(chosen))
     if not rebuild and _sound(place, recipe, seed, size, chosen):
         return _read(place)
-    with _locked(place):
+    with locked(place):
         if rebuild or not _sound(place, recipe, seed, size, chosen):
-            context = BuildContext(
-                seed, size, chosen, processes or available_cores(), progress or (lambda *_: None)
-            )
+            context = BuildContext(seed, size, chosen, processes or available_cores(), progress or (lambda *_: None))
             _build(recipe, context, place)
     return _read(place)
 
@@ -136,9 +134,7 @@ def manifest(name: str, seed: int = 0, size: int | None = None) -> dict[str, Any
     place = folder(name, seed, size)
     found = _manifest(place)
     if found is None:
-        raise UserError(
-            f"no built set '{name}' with seed {seed}", where=str(place), mend=f"calql data build {name}"
-        )
+        raise UserError(f"no built set '{name}' with seed {seed}", where=str(place), mend=f"calql data build {name}")
     return found
 
 
@@ -289,13 +285,11 @@ def _read(place: Path) -> Dataset:
                 notes=tuple(facts.get("notes", ())),
             )
     except (OSError, KeyError, ValueError, zipfile.BadZipFile) as problem:
-        raise UserError(
-            f"cannot be read ({problem})", where=str(place), mend="build it again with --rebuild"
-        ) from None
+        raise UserError(f"cannot be read ({problem})", where=str(place), mend="build it again with --rebuild") from None
 
 
 @contextlib.contextmanager
-def _locked(place: Path) -> Iterator[None]:
+def locked(place: Path) -> Iterator[None]:
     """One builder per set: the others wait and then find it built."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with (place.parent / f".{place.name}.lock").open("a") as lock:

@@ -20,6 +20,7 @@ from rich.progress import (
 )
 
 from calql.data.dataset import Dataset
+from calql.data.download import downloaded
 from calql.data.store import Recipe, folder, manifest, obtain
 from calql.errors import unknown
 
@@ -41,7 +42,9 @@ def recipe(name: str) -> Recipe:
 
 
 def load(name: str, *, seed: int = 0, size: int | None = None) -> Dataset:
-    """The dataset of a task, from the cache or built on the spot; what `Task.load_data` calls."""
+    """The dataset of a task: its downloaded original, else the cached or now built one; for `Task.load_data`."""
+    if seed == 0 and size is None and (original := downloaded(name)) is not None:
+        return original
     with _Bar() as bar:
         return obtain(recipe(name), seed=seed, size=size, progress=bar.show)
 

@@ -1,0 +1,126 @@
+"""One file over HTTP: resumed where it stopped, checked before it is used, in place only when whole."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+from calql.data.store import Progress, digest, locked
+from calql.errors import UserError
+
+BLOCK = 1 << 18
+ATTEMPTS = 4
+TIMEOUT = 30.0  # seconds without a byte
+
+
+@dataclass(frozen=True)
+class Fetched:
+    path: Path
+    sha256: str
+    published: bool  # the checksum was known beforehand, not only recorded at the first download
+
+
+def fetch(
+    url: str, path: Path, *, sha256: str | None = None, progress: Progress | None = None, pause: float = 1.0
+) -> Fetched:
+    """The file at `path`, from `url` unless it is there and whole. An interrupted call leaves `path`.part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with locked(path):
+        known = sha256 or _recorded(path)
+        if not (path.is_file() and known and digest(path) == known):
+            path.unlink(missing_ok=True)
+            _receive(url, path, progress or (lambda what, done, total: None), pause)
+            _accept(url, path, sha256)
+    return Fetched(path, sha256 or str(_recorded(path)), sha256 is not None)
+
+
+def _receive(url: str, path: Path, progress: Progress, pause: float) -> None:
+    """Read into the part file, again from where it stopped when the line breaks."""
+    for attempt in range(ATTEMPTS):
+        try:
+            if _read_on(url, path, progress):
+                return
+        except urllib.error.HTTPError as problem:
+            raise UserError(
+                f"the server answers {problem.code} ({problem.reason})",
+                where=url,
+                mend="the file may have moved: get it elsewhere and give its path instead of a name",
+            ) from None
+        except (OSError, http.client.HTTPException) as problem:
+            if attempt == ATTEMPTS - 1:
+                reason = getattr(problem, "reason", problem)
+                raise UserError(
+                    f"cannot be read ({reason})", where=url, mend="run it again: it goes on where it stopped"
+                ) from None
+        time.sleep(pause * 2**attempt)
+    raise UserError("the connection keeps closing early", where=url, mend="run it again: it goes on where it stopped")
+
+
+def _read_on(url: str, path: Path, progress: Progress) -> bool:
+    """One connection; whether the file is complete after it."""
+    part, label = _part(path), _label(path)
+    have = part.stat().st_size if part.is_file() and label.is_file() else 0
+    request = urllib.request.Request(url, headers={"User-Agent": "calql"})
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+        request.add_header("If-Range", str(json.loads(label.read_text())["validator"]))
+    try:
+        answer = urllib.request.urlopen(request, timeout=TIMEOUT)
+    except urllib.error.HTTPError as problem:
+        if problem.code != 416:
+            raise
+        part.unlink()  # what is there is longer than the file: start again
+        return False
+    with answer:
+        if answer.status != 206:
+            have = 0
+        total = have + int(answer.headers.get("Content-Length") or 0)
+        validator = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
+        if validator and not validator.startswith("W/"):
+            label.write_text(json.dumps({"validator": validator}))
+        else:
+            label.unlink(missing_ok=True)  # nothing tells whether it is still the same file: never resumed
+        with part.open("ab" if have else "wb") as file:
+            while block := answer.read(BLOCK):
+                file.write(block)
+                have += len(block)
+                progress(path.name, have, max(total, have))
+    return have >= total
+
+
+def _accept(url: str, path: Path, sha256: str | None) -> None:
+    """Check the received file, remember its checksum, and put it in place."""
+    part = _part(path)
+    found = digest(part)
+    if sha256 and found != sha256:
+        part.unlink()
+        _label(path).unlink(missing_ok=True)
+        raise UserError(
+            f"has checksum {found[:16]}... and {sha256[:16]}... was expected, so it was thrown away",
+            where=url,
+            mend="run it again, or get the file elsewhere",
+        )
+    _sum(path).write_text(found + "\n")
+    part.replace(path)
+    _label(path).unlink(missing_ok=True)
+
+
+def _recorded(path: Path) -> str | None:
+    return _sum(path).read_text().strip() if _sum(path).is_file() else None
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(path.name + ".part")
+
+
+def _label(path: Path) -> Path:
+    return path.with_name(path.name + ".part.json")
+
+
+def _sum(path: Path) -> Path:
+    return path.with_name(path.name + ".sha256")

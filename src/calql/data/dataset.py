@@ -50,9 +50,7 @@ class Dataset:
                 mend="an episode needs an end in 'terminals' or 'timeouts'",
             )
         if not (self.terminals[-1] or self.truncated[-1]):
-            raise UserError(
-                "the last row ends no episode", where=self.source, mend="mark it as terminal or truncated"
-            )
+            raise UserError("the last row ends no episode", where=self.source, mend="mark it as terminal or truncated")
 
     def __len__(self) -> int:
         return len(self.rewards)

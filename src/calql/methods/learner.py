@@ -21,6 +21,7 @@ from calql.networks import (
     Initialiser,
     Precision,
     Spec,
+    Style,
     TanhGaussianPolicy,
     make_encoder,
     mode,
@@ -399,7 +400,7 @@ class ActorCritic:
         o = self.options
         key_policy, key_critic, key_encoders = jax.random.split(key, 3)
         encoders = [make_encoder(spec, k) for k in jax.random.split(key_encoders)]
-        shared = {"initialiser": o.initialiser, "output_gain": o.output_gain, "precision": o.precision}
+        style = Style(o.initialiser, output_gain=o.output_gain, precision=o.precision)
         policy = TanhGaussianPolicy(
             *encoders[0],
             spec.action_dim,
@@ -408,7 +409,7 @@ class ActorCritic:
             state_dependent_std=o.state_dependent_std,
             log_std_offset=o.log_std_offset,
             layer_norm=o.policy_layer_norm,
-            **shared,
+            style=style,
         )
         critics = Critics(
             *encoders[1],
@@ -417,7 +418,7 @@ class ActorCritic:
             count=o.critics,
             key=key_critic,
             layer_norm=o.critic_layer_norm,
-            **shared,
+            style=style,
         )
         log_alpha, raw_multiplier = jnp.asarray(0.0), jnp.asarray(o.dual_start)
         return LearnerState(
@@ -435,17 +436,17 @@ class ActorCritic:
 
     def numbers(self, spec: Spec) -> Numbers:
         o = self.options
-        values = Numbers(
-            discount=o.discount,
-            policy_rate=o.policy_rate,
-            critic_rate=o.critic_rate,
-            target_rate=o.target_rate,
-            target_entropy=o.target_entropy if o.target_entropy < 0 else -float(spec.action_dim),
-            conservative_weight=o.conservative_weight,
-            gap=o.gap,
-            calibrate=float(o.calibrate),
+        entropy = o.target_entropy if o.target_entropy < 0 else -float(spec.action_dim)
+        return Numbers(
+            discount=jnp.float32(o.discount),
+            policy_rate=jnp.float32(o.policy_rate),
+            critic_rate=jnp.float32(o.critic_rate),
+            target_rate=jnp.float32(o.target_rate),
+            target_entropy=jnp.float32(entropy),
+            conservative_weight=jnp.float32(o.conservative_weight),
+            gap=jnp.float32(o.gap),
+            calibrate=jnp.float32(o.calibrate),
         )
-        return jax.tree.map(lambda number: jnp.asarray(number, jnp.float32), values)
 
     def switch(self, state: LearnerState) -> tuple[Self, LearnerState]:
         """Online the weight, the calibration and the regulariser may change; parameters and moments go on."""

@@ -2,7 +2,7 @@
 
 from calql.networks.critic import Critics, move_towards, q_values
 from calql.networks.features import Identity, Spec, make_encoder
-from calql.networks.mlp import MLP, Initialiser, Precision, linear
+from calql.networks.mlp import MLP, Initialiser, Precision, Style, linear
 from calql.networks.policy import Gaussian, TanhGaussianPolicy, log_prob, mode, sample
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Initialiser",
     "Precision",
     "Spec",
+    "Style",
     "TanhGaussianPolicy",
     "linear",
     "log_prob",

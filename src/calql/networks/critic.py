@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from calql.networks.mlp import MLP, Initialiser, Precision
+from calql.networks.mlp import MLP, Style
 
 
 class Critics(eqx.Module):
@@ -27,9 +27,7 @@ class Critics(eqx.Module):
         count: int,
         key: jax.Array,
         layer_norm: bool = False,
-        initialiser: Initialiser = "orthogonal",
-        output_gain: float = 0.01,
-        precision: Precision = "float32",
+        style: Style = Style(),
     ) -> None:
         def member(key: jax.Array) -> MLP:
             return MLP(
@@ -38,9 +36,7 @@ class Critics(eqx.Module):
                 widths,
                 key=key,
                 layer_norm=layer_norm,
-                initialiser=initialiser,
-                output_gain=output_gain,
-                precision=precision,
+                style=style,
             )
 
         self.encoder = encoder

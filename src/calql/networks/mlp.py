@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import equinox as eqx
@@ -11,6 +12,16 @@ import jax.numpy as jnp
 
 Initialiser = Literal["orthogonal", "lecun", "xavier"]
 Precision = Literal["float32", "bfloat16"]
+
+
+@dataclass(frozen=True)
+class Style:
+    """What the networks of one learner have in common."""
+
+    initialiser: Initialiser = "orthogonal"  # kernels; biases start at 0
+    hidden_gain: float = 2.0**0.5  # of orthogonal kernels
+    output_gain: float = 0.01
+    precision: Precision = "float32"  # of hidden layers; outputs are float32
 
 
 class MLP(eqx.Module):
@@ -29,19 +40,17 @@ class MLP(eqx.Module):
         *,
         key: jax.Array,
         layer_norm: bool = False,
-        initialiser: Initialiser = "orthogonal",
-        hidden_gain: float = 2.0**0.5,
-        output_gain: float = 0.01,
-        precision: Precision = "float32",
+        style: Style = Style(),
     ) -> None:
         sizes = [inputs, *widths]
         keys = jax.random.split(key, len(sizes))
         self.hidden = tuple(
-            linear(a, b, k, initialiser, hidden_gain) for a, b, k in zip(sizes[:-1], sizes[1:], keys[:-1], strict=True)
+            linear(a, b, k, style.initialiser, style.hidden_gain)
+            for a, b, k in zip(sizes[:-1], sizes[1:], keys[:-1], strict=True)
         )
         self.norms = tuple(eqx.nn.LayerNorm(width) for width in widths) if layer_norm else ()
-        self.output = linear(sizes[-1], outputs, keys[-1], initialiser, output_gain)
-        self.precision = precision
+        self.output = linear(sizes[-1], outputs, keys[-1], style.initialiser, style.output_gain)
+        self.precision = style.precision
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """One vector in, one vector out; hidden layers in the chosen precision, the output in float32."""

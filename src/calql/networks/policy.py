@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from calql.networks.mlp import MLP, Initialiser, Precision
+from calql.networks.mlp import MLP, Style
 
 LOG_STD_RANGE = (-20.0, 2.0)
 
@@ -45,9 +45,7 @@ class TanhGaussianPolicy(eqx.Module):
         state_dependent_std: bool = True,
         log_std_offset: float = -1.0,
         layer_norm: bool = False,
-        initialiser: Initialiser = "orthogonal",
-        output_gain: float = 0.01,
-        precision: Precision = "float32",
+        style: Style = Style(),
     ) -> None:
         self.encoder = encoder
         self.network = MLP(
@@ -56,9 +54,7 @@ class TanhGaussianPolicy(eqx.Module):
             widths,
             key=key,
             layer_norm=layer_norm,
-            initialiser=initialiser,
-            output_gain=output_gain,
-            precision=precision,
+            style=style,
         )
         self.log_std_multiplier = jnp.asarray(1.0)
         self.log_std_offset = jnp.asarray(log_std_offset)

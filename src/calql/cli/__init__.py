@@ -1,0 +1,48 @@
+"""The command line: `calql COMMAND`. Bad input ends with exit code 2 and one line."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+from calql.errors import UserError, unknown
+
+COMMANDS = {
+    "train": ("train", "pre-train on logged data, then fine-tune online"),
+    "evaluate": ("evaluate", "play episodes with the policy of a run"),
+    "report": ("report", "write a report of one run, or of several compared"),
+    "tasks": ("listing", "list the tasks"),
+    "methods": ("listing", "list the methods"),
+    "data": ("data", "inspect, build, download or certify datasets"),
+    "bench": ("bench", "measure updates/s and environment steps/s, as JSON"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_usage())
+        return 0
+    if words[0] in ("-V", "--version"):
+        from calql import __version__
+
+        print(f"calql {__version__}")
+        return 0
+    try:
+        if words[0] not in COMMANDS:
+            raise unknown("command", words[0], COMMANDS)
+        module = importlib.import_module(f"calql.cli.{COMMANDS[words[0]][0]}")
+        return int(module.run(words[0], words[1:]))
+    except UserError as error:
+        print(f"calql: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("calql: interrupted", file=sys.stderr)
+        return 130
+
+
+def _usage() -> str:
+    lines = [f"  {name:<10} {summary}" for name, (_, summary) in COMMANDS.items()]
+    return "\n".join(["usage: calql COMMAND [options]", "", *lines, "", "calql COMMAND --help says more."])

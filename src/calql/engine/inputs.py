@@ -1,0 +1,96 @@
+"""From logged data and collected episodes to the columns that updates draw from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from calql.engine.rollout import Episode
+from calql.methods.base import Method, Spec, Transitions
+from calql.reference import Fit, MonteCarlo, Reference, Trajectory, fit_reference, over_episodes
+from calql.tasks.base import RewardRule
+
+Columns = dict[str, NDArray[Any]]  # fields of Transitions by name, on the host
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Logged data as device columns, and the rule that makes collected episodes the same kind of rows."""
+
+    logged: Transitions  # [row, ...]
+    return_to_go: NDArray[np.float32]  # [row], discounted, of mapped rewards
+    spec: Spec
+    reference: Reference
+    rewards: RewardRule
+    optional: frozenset[str]  # columns that the method asked for
+
+    def pad(self, episodes: Sequence[Episode | None], limit: int) -> tuple[Transitions, NDArray[np.int32]]:
+        """Collected episodes (None: no new one) as rows [seed, limit, ...] and their lengths [seed]."""
+        rows = [None if episode is None else self._rows(episode) for episode in episodes]
+        like = next(columns for columns in rows if columns is not None)
+        padded = {name: np.zeros((len(rows), limit, *column.shape[1:]), column.dtype) for name, column in like.items()}
+        lengths = np.zeros(len(rows), np.int32)
+        for index, columns in enumerate(rows):
+            for name, column in (columns or {}).items():
+                padded[name][index, : len(column)] = column
+                lengths[index] = len(column)
+        return _on_device(padded), lengths
+
+    def _rows(self, episode: Episode) -> Columns:
+        """One collected episode as rows, valued by the reference now that it has ended."""
+        seen, recorded = np.stack(episode.observations), np.asarray(episode.rewards, np.float32)
+        terminals = np.zeros(len(recorded), bool)
+        terminals[-1] = episode.terminal
+        trajectory = Trajectory(seen[:-1], np.stack(episode.actions), self.rewards.map(recorded), terminals)
+        return _columns(trajectory, seen[1:], recorded, self.reference(trajectory), self.optional)
+
+
+def prepare(method: Method, reference: str, fit: Fit) -> Inputs:
+    """Value the logged data and put them on the device."""
+    data = fit.data
+    fitted = fit_reference(reference if method.uses_reference else "none", fit)
+    parts = []
+    for rows in data.episodes():
+        trajectory = fit.trajectory(rows)
+        values = fitted(trajectory)
+        parts.append(_columns(trajectory, data.next_observations[rows], data.rewards[rows], values, method.columns))
+    logged = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    returns = over_episodes(MonteCarlo(fit.rewards, fit.discount), fit)
+    spec = Spec(data.observations.shape[1:], data.actions.shape[1], image=data.observations.dtype == np.uint8)
+    return Inputs(_on_device(logged), returns, spec, fitted, fit.rewards, method.columns)
+
+
+def _on_device(columns: Columns) -> Transitions:
+    return Transitions(**{name: jnp.asarray(column) for name, column in columns.items()})
+
+
+def _columns(
+    trajectory: Trajectory,
+    next_observations: NDArray[Any],
+    recorded: NDArray[np.float32],
+    reference: NDArray[np.float32],
+    wanted: frozenset[str],
+) -> Columns:
+    """The columns of one episode; optional ones only where the method wants them."""
+    count, actions = len(recorded), trajectory.actions
+    columns: Columns = {
+        "observations": trajectory.observations,
+        "actions": actions,
+        "rewards": trajectory.rewards,
+        "next_observations": next_observations,
+        "terminals": trajectory.terminals.astype(np.float32),
+        "reference": reference,
+    }
+    optional: Columns = {
+        "next_actions": np.concatenate([actions[1:], actions[-1:]]),
+        "has_next_action": (np.arange(count) < count - 1).astype(np.float32),
+        "timestep": np.arange(count, dtype=np.int32),
+        "remaining": np.arange(count - 1, -1, -1, dtype=np.int32),
+        "return_to_go": np.cumsum(recorded[::-1])[::-1].astype(np.float32),
+    }
+    return columns | {name: column for name, column in optional.items() if name in wanted}

@@ -1,0 +1,68 @@
+"""How a run goes, apart from what is learned: sizes, seeds, evaluation, files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from calql.engine.mixing import check_mixing
+from calql.errors import UserError
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Options of the engine. A task fills in the paper's numbers."""
+
+    seeds: int = 4
+    """Independent runs that train as one program."""
+    first_seed: int = 0
+    """Number of the first seed; the others follow."""
+    offline_updates: int = 1_000_000
+    """Gradient steps on logged data before the switch."""
+    online_steps: int = 1_000_000
+    """Environment steps of fine-tuning, per seed."""
+    update_ratio: int = 1
+    """Gradient steps per environment step."""
+    mixing: float = 0.5
+    """Share of logged rows in an online batch; -1 pools all data."""
+    reference: str = "monte-carlo"
+    """Reference value: monte-carlo, regression, sarsa or none."""
+    reference_updates: int = 5_000
+    """Gradient steps that fit a reference value which is a network."""
+    capacity: int = 1_000_000
+    """Transitions that the online buffer holds; the oldest make room."""
+    evaluate_offline_every: int = 50_000
+    """Gradient steps between evaluations offline."""
+    evaluate_online_every: int = 2_000
+    """Environment steps between evaluations online."""
+    evaluation_episodes: int = 20
+    """Episodes of each evaluation, with the deterministic policy."""
+    hold_out: float = 0.0
+    """Share of logged episodes kept out of training for the calibration plot, where the task has no separate ones."""
+    block: int = 100
+    """Updates between two looks at the clock; changes nothing in the results."""
+    workers: int = -1
+    """Processes that step environments; 0: this one; -1: as the task declares."""
+    checkpoint_minutes: float = 2.0
+    """Minutes between checkpoints; there is also one at the switch and one at the end."""
+
+    def __post_init__(self) -> None:
+        check_mixing(self.mixing)
+        for name in (
+            "seeds",
+            "update_ratio",
+            "capacity",
+            "evaluate_offline_every",
+            "evaluate_online_every",
+            "evaluation_episodes",
+            "block",
+            "reference_updates",
+        ):
+            self._require(name, getattr(self, name) >= 1, "at least 1")
+        for name in ("offline_updates", "online_steps", "first_seed", "checkpoint_minutes"):
+            self._require(name, getattr(self, name) >= 0, "at least 0")
+        self._require("hold_out", 0.0 <= self.hold_out < 1.0, "at least 0 and below 1")
+        self._require("workers", self.workers >= -1, "at least -1")
+
+    def _require(self, name: str, good: bool, allowed: str) -> None:
+        if not good:
+            raise UserError(f"--{name.replace('_', '-')} is {getattr(self, name)}", mend=f"it must be {allowed}")

@@ -1,0 +1,88 @@
+"""Everything a run is made of, resolved and checked before anything is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calql.data import Dataset
+from calql.engine.inputs import Inputs, prepare
+from calql.engine.options import RunOptions
+from calql.methods.base import Method
+from calql.reference import Fit, MonteCarlo, over_episodes
+from calql.tasks.base import Task
+
+SAMPLE = 2048  # logged rows on which the average Q is measured
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Logged pairs whose Q is compared with their return-to-go."""
+
+    observations: NDArray[np.float32] | NDArray[np.uint8]
+    actions: NDArray[np.float32]
+    return_to_go: NDArray[np.float32]
+    held_out: bool  # whether training never saw them
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A task, a method and options, with the data already valued."""
+
+    label: str
+    task: Task
+    method: Method
+    options: RunOptions
+    inputs: Inputs
+    logged_probe: Probe
+    calibration_probe: Probe
+
+    @property
+    def seeds(self) -> list[int]:
+        return [self.options.first_seed + index for index in range(self.options.seeds)]
+
+    @property
+    def workers(self) -> int:
+        """Processes that step environments, as asked for or as the task declares."""
+        if self.options.workers >= 0:
+            return self.options.workers
+        from calql.data.store import available_cores
+
+        return available_cores() if self.task.stepping == "workers" else 0
+
+    @property
+    def capacity(self) -> int:
+        """Rows of the online buffer: never more than the run can collect."""
+        limit = self.task.episode_limit
+        return max(min(self.options.capacity, self.options.online_steps + limit), limit)
+
+
+def make_plan(
+    label: str,
+    task: Task,
+    method: Method,
+    options: RunOptions,
+    data: Dataset,
+    held_out: Dataset | None,
+    discount: float,
+) -> Plan:
+    """Value the data, fit the reference, choose the probes. `data` have actions in [-1, 1]."""
+    if held_out is None and options.hold_out > 0:
+        data, held_out = data.split(options.hold_out, seed=0)
+    fit = Fit(data, task.rewards, discount, seed=options.first_seed, updates=options.reference_updates)
+    inputs = prepare(method, options.reference, fit)
+    logged = _probe(data, inputs.return_to_go, held_out=False)
+    calibration = logged
+    if held_out is not None:
+        returns = over_episodes(MonteCarlo(task.rewards, discount), Fit(held_out, task.rewards, discount))
+        calibration = _probe(held_out, returns, held_out=True)
+    return Plan(label, task, method, options, inputs, logged, calibration)
+
+
+def _probe(data: Dataset, returns: NDArray[np.float32], *, held_out: bool) -> Probe:
+    """A fixed sample of rows, the same for every seed."""
+    rows = np.random.default_rng(0).permutation(len(data))[:SAMPLE]
+    rows.sort()
+    return Probe(data.observations[rows], data.actions[rows], returns[rows], held_out)

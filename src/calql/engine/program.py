@@ -1,0 +1,96 @@
+"""The compiled program: a block of updates for all seeds, without returning to Python in between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from calql.engine import mixing
+from calql.engine.replay import Replay, insert
+from calql.methods.base import Method, Metrics, Spec, Transitions
+
+
+class Learning(NamedTuple):
+    """Everything that updates change. Every leaf [seed, ...]."""
+
+    state: Any  # the method's
+    updates: jax.Array  # int32: calls of update so far; the random numbers of the next one follow from it
+    sums: Metrics  # of each metric since the last evaluation
+    counts: jax.Array  # int32: updates in those sums
+
+
+@dataclass(frozen=True)
+class Program:
+    """Pure functions of one method, vmapped over seeds. Hashable, so that jit compiles each once."""
+
+    method: Method
+
+    @partial(jax.jit, static_argnums=(0, 2))
+    def start(self, keys: jax.Array, spec: Spec) -> Any:
+        """Fresh method states [seed]."""
+        return jax.vmap(lambda key: self.method.init(key, spec))(keys)
+
+    def fresh(self, state: Any, updates: jax.Array, logged: Transitions) -> Learning:
+        """Learning with empty sums; their names come from the method itself."""
+        shape = (self.method.minibatches, self.method.batch_size)
+        batch = jax.tree.map(lambda c: jax.ShapeDtypeStruct((*shape, *c.shape[1:]), c.dtype), logged)
+        one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), state)
+        _, metrics = jax.eval_shape(self.method.update, one, batch, jax.random.key(0))
+        zeros = {name: jnp.zeros(len(updates)) for name in metrics}
+        return Learning(state, updates, zeros, jnp.zeros(len(updates), jnp.int32))
+
+    @partial(jax.jit, static_argnums=0, donate_argnums=1)
+    def train(
+        self,
+        learning: Learning,
+        logged: Transitions,
+        replay: Replay,
+        keys: jax.Array,
+        from_logged: jax.Array,
+        due: jax.Array,
+    ) -> Learning:
+        """`due` [seed] updates of each seed; a seed that has done its share waits for the others.
+
+        Each update draws its batch and its noise from the seed's key and its own update count, so the
+        result does not depend on how updates are cut into blocks.
+        """
+
+        def one(
+            learning: Learning, replay: Replay, key: jax.Array, from_logged: jax.Array, left: jax.Array
+        ) -> Learning:
+            key_batch, key_update = jax.random.split(jax.random.fold_in(key, learning.updates))
+            batch = mixing.draw(key_batch, logged, replay, from_logged, self.method.minibatches, self.method.batch_size)
+            state, metrics = self.method.update(learning.state, batch, key_update)
+            sums = jax.tree.map(jnp.add, learning.sums, metrics)
+            after = Learning(state, learning.updates + 1, sums, learning.counts + 1)
+            return jax.tree.map(lambda new, old: jnp.where(left > 0, new, old), after, learning)
+
+        def step(index: jax.Array, learning: Learning) -> Learning:
+            return jax.vmap(one)(learning, replay, keys, from_logged, due - index)
+
+        return jax.lax.fori_loop(0, jnp.max(due), step, learning)
+
+    @partial(jax.jit, static_argnums=0)
+    def values(self, state: Any, observations: jax.Array, actions: jax.Array) -> jax.Array | None:
+        """Q [seed, batch] of logged pairs, or None."""
+        return jax.vmap(lambda one: self.method.value(one, observations, actions))(state)
+
+    @partial(jax.jit, static_argnums=0)
+    def policies(self, state: Any) -> Any:
+        return jax.vmap(self.method.policy)(state)
+
+
+@partial(jax.jit, donate_argnums=0)
+def insert_all(replay: Replay, episodes: Transitions, lengths: jax.Array) -> Replay:
+    """Put one padded episode [seed, limit, ...] into each seed's buffer; length 0 leaves it alone."""
+    return jax.vmap(insert)(replay, episodes, lengths)
+
+
+def clear_sums(learning: Learning, seeds: jax.Array) -> Learning:
+    """Start the running means of the marked seeds anew."""
+    sums = {name: jnp.where(seeds, 0.0, total) for name, total in learning.sums.items()}
+    return learning._replace(sums=sums, counts=jnp.where(seeds, 0, learning.counts))

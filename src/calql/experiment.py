@@ -1,0 +1,218 @@
+"""From names and options to a run: everything is resolved and checked here, before a folder is made."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import platform
+import sys
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from calql.data import Dataset, check, load, normalise_actions
+from calql.engine.options import RunOptions
+from calql.engine.plan import Plan, make_plan
+from calql.errors import UserError, unknown
+from calql.methods import method_entry, preset
+from calql.tasks import DEFAULT, Task, get_task
+from calql.tasks.own import MakeEnv, env_maker, own_task
+
+PACKAGES = (
+    "calql",
+    "jax",
+    "jaxlib",
+    "equinox",
+    "optax",
+    "orbax-checkpoint",
+    "gymnasium",
+    "gymnasium-robotics",
+    "mujoco",
+    "numpy",
+)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a user names: a task, or a dataset and an environment of their own; a method; a preset."""
+
+    task: str | None = None
+    method: str = "cal-ql"
+    preset: str = "paper"
+    dataset: str | None = None
+    env: str | None = None
+    episode_limit: int | None = None
+    reward_scale: float = 1.0
+    reward_shift: float = 0.0
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A resolved choice: ready to plan, and able to say what it is."""
+
+    choice: Choice
+    task: Task
+    data: Dataset
+    run: RunOptions
+    options: Any  # the method's options dataclass
+    notes: tuple[str, ...] = ()
+
+
+def defaults(choice: Choice, task: Task | None = None) -> tuple[RunOptions, Any]:
+    """The run and method options that apply before the user sets any."""
+    entry, chosen = method_entry(choice.method), preset(choice.preset)
+    if task is None:
+        return RunOptions(), _set(entry.options(), chosen)
+    for_task = {**task.options.get("*", {}), **task.options.get(choice.method, {})}
+    run = _set(RunOptions(reference=task.reference), dataclasses.asdict(task.protocol))
+    return _set(_set(run, for_task), entry.run), _set(_set(entry.options(), for_task), chosen)
+
+
+def resolve_task(
+    choice: Choice, env: str | MakeEnv | None = None, data: Dataset | None = None
+) -> tuple[Task, Dataset | None, list[str]]:
+    """The task by name, or from the user's own data and environment; data only where they are the user's own."""
+    own_env = env if env is not None else choice.env
+    if choice.dataset is None and data is None and own_env is None:
+        return get_task(choice.task or DEFAULT), None, []
+    if data is None and choice.dataset is not None:
+        data = load(choice.dataset)
+    if choice.task is not None:
+        if own_env is not None:
+            raise UserError("--task and --env exclude each other", mend="give a task, or a dataset and an environment")
+        return get_task(choice.task), data, []
+    if data is None or own_env is None:
+        missing = "--dataset" if data is None else "--env"
+        raise UserError(
+            f"{missing} is missing", mend="training on your own needs --dataset FILE and --env package:Name-v0"
+        )
+    name = own_env if isinstance(own_env, str) else getattr(own_env, "__name__", "environment")
+    task, notes = own_task(
+        name,
+        data,
+        env_maker(own_env),
+        episode_limit=choice.episode_limit,
+        reward_scale=choice.reward_scale,
+        reward_shift=choice.reward_shift,
+    )
+    return task, data, notes
+
+
+def make_experiment(
+    choice: Choice, task: Task, data: Dataset | None, run: RunOptions, options: Any, notes: list[str]
+) -> Experiment:
+    """Load the data where they are not there yet and check them against the environment."""
+    data = task.load_data() if data is None else data
+    env = task.make_env()
+    try:
+        warnings = check(data, env, name=task.name)
+        data, clipped = normalise_actions(data, env.action_space.low, env.action_space.high)  # type: ignore[attr-defined]
+    finally:
+        env.close()
+    return Experiment(choice, task, data, run, options, (*notes, *data.notes, *warnings, *clipped))
+
+
+def plan(experiment: Experiment) -> Plan:
+    """Value the data and fit the reference."""
+    task, choice = experiment.task, experiment.choice
+    held_out = None
+    if task.held_out_data is not None and choice.dataset is None:
+        bounds = task.make_env().action_space
+        held_out, _ = normalise_actions(task.held_out_data(), bounds.low, bounds.high)  # type: ignore[attr-defined]
+    method = method_entry(choice.method).make(experiment.options)
+    if experiment.data.observations.dtype == np.uint8 and not method.supports_images:
+        raise UserError(f"the method '{choice.method}' cannot take images", mend="choose another with --method")
+    label = f"{choice.method} on {task.name}, {experiment.run.seeds} seeds"
+    discount = getattr(experiment.options, "discount", 0.99)
+    return make_plan(label, task, method, experiment.run, experiment.data, held_out, discount)
+
+
+def describe(experiment: Experiment, command: str) -> dict[str, Any]:
+    """The resolved configuration as it is written to config.json; enough to build the experiment again."""
+    choice = experiment.choice
+    return {
+        "task": experiment.task.name,
+        "method": choice.method,
+        "seeds": [experiment.run.first_seed + i for i in range(experiment.run.seeds)],
+        "choice": dataclasses.asdict(choice),
+        "run": dataclasses.asdict(experiment.run),
+        "options": dataclasses.asdict(experiment.options),
+        "rewards": dataclasses.asdict(experiment.task.rewards),
+        "dataset": {
+            "source": experiment.data.source,
+            "transitions": len(experiment.data),
+            "episodes": len(experiment.data.episode_ends),
+            "fingerprint": fingerprint(experiment.data),
+        },
+        "versions": versions(),
+        "command": command,
+    }
+
+
+def from_config(folder: Path) -> tuple[Experiment, dict[str, Any]]:
+    """The experiment of an existing run, from its config.json; the data must still be the same."""
+    path = folder / "config.json"
+    try:
+        config = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise UserError(
+            "is not a run folder (no config.json)", where=str(folder), mend="name a folder that 'calql train' made"
+        ) from None
+    except ValueError:
+        raise UserError("is not valid JSON", where=str(path), mend="restore it, or start a new run") from None
+    choice = Choice(**config["choice"])
+    task, data, notes = resolve_task(choice)
+    run = RunOptions(**config["run"])
+    options = _set(method_entry(choice.method).options(), {k: _tuples(v) for k, v in config["options"].items()})
+    experiment = make_experiment(choice, task, data, run, options, notes)
+    if fingerprint(experiment.data) != config["dataset"]["fingerprint"]:
+        raise UserError(
+            "the data are not those the run was started with",
+            where=experiment.data.source,
+            mend="put the old file back, or start a new run",
+        )
+    return experiment, config
+
+
+def fingerprint(data: Dataset) -> str:
+    """A checksum of what training sees."""
+    crc = 0
+    for column in (data.observations, data.actions, data.rewards, data.terminals):
+        crc = zlib.crc32(np.ascontiguousarray(column).tobytes(), crc)
+    return f"{crc:08x}"
+
+
+def versions() -> dict[str, str]:
+    """Versions and device that a result depends on."""
+    found = {"python": platform.python_version(), "device": str(jax.devices()[0].device_kind), "platform": sys.platform}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "from source"
+    return found
+
+
+def set_options(run: RunOptions, options: Any, changes: Mapping[str, Any], method: str) -> tuple[RunOptions, Any]:
+    """Apply named changes to whichever of the two they belong to; an unknown name is refused."""
+    known = {f.name for target in (run, options) for f in dataclasses.fields(target)}
+    for name in changes:
+        if name not in known:
+            raise unknown("option", name, known, where=f"method {method}")
+    return _set(run, changes), _set(options, changes)
+
+
+def _set(target: Any, changes: Mapping[str, Any]) -> Any:
+    """A copy with those fields set that it has."""
+    names = {f.name for f in dataclasses.fields(target)}
+    return dataclasses.replace(target, **{k: v for k, v in changes.items() if k in names})
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value

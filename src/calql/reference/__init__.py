@@ -1,0 +1,33 @@
+"""Reference values by name: what Q is never pushed below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from calql.errors import unknown
+from calql.reference.base import Fit, MonteCarlo, Reference, Trajectory, Values, over_episodes
+from calql.reference.networks import fit_regression, fit_sarsa
+
+
+def _no_reference(fit: Fit) -> Reference:
+    return lambda trajectory: np.full(len(trajectory.rewards), -np.inf, np.float32)
+
+
+REFERENCES: dict[str, Callable[[Fit], Reference]] = {
+    "monte-carlo": lambda fit: MonteCarlo(fit.rewards, fit.discount),
+    "regression": fit_regression,
+    "sarsa": fit_sarsa,
+    "none": _no_reference,
+}
+
+
+def fit_reference(name: str, fit: Fit) -> Reference:
+    """The reference value of that name, fitted to the logged data."""
+    if name not in REFERENCES:
+        raise unknown("reference value", name, REFERENCES)
+    return REFERENCES[name](fit)
+
+
+__all__ = ["REFERENCES", "Fit", "MonteCarlo", "Reference", "Trajectory", "Values", "fit_reference", "over_episodes"]

@@ -1,0 +1,100 @@
+"""A task from the user's own dataset and environment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from calql.data import Dataset
+from calql.errors import UserError
+from calql.tasks.base import Protocol, RewardRule, Score, Task, normalised_return, success_rate
+
+MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
+
+PROTOCOL = Protocol(
+    offline_updates=100_000,
+    online_steps=100_000,
+    evaluate_offline_every=10_000,
+    evaluate_online_every=5_000,
+)
+
+
+def env_maker(env: str | MakeEnv) -> MakeEnv:
+    """From a Gymnasium name ('package:Name-v0' imports the package first) or a function without arguments."""
+    return partial(gymnasium.make, env) if isinstance(env, str) else env
+
+
+def own_task(
+    name: str,
+    data: Dataset,
+    make_env: MakeEnv,
+    *,
+    episode_limit: int | None = None,
+    reward_scale: float = 1.0,
+    reward_shift: float = 0.0,
+) -> tuple[Task, list[str]]:
+    """Describe the task from what the data and the environment show; also what was assumed, in words."""
+    env = _made(name, make_env)
+    limit = episode_limit or getattr(env.spec, "max_episode_steps", None)
+    if not limit:
+        raise UserError("the environment has no time limit", where=name, mend="give one with --episode-limit")
+    score, notes = _score(data, env)
+    env.close()
+    failure = sparse_failure(data)
+    if failure is not None:
+        notes.append(f"rewards are sparse: an episode that earns nothing but {failure:g} counts as failing for ever")
+    reference = "monte-carlo" if data.terminals.any() else "sarsa"
+    if reference == "sarsa":
+        notes.append("no episode ends in a terminal: the reference value is fitted by SARSA")
+    task = Task(
+        name=name,
+        domain="own",
+        summary=f"{data.source} in {name}",
+        make_env=make_env,
+        load_data=lambda: data,
+        episode_limit=int(limit),
+        score=score,
+        rewards=RewardRule(reward_scale, reward_shift, failure),
+        protocol=PROTOCOL,
+        reference=reference,
+    )
+    return task, notes
+
+
+def sparse_failure(data: Dataset) -> float | None:
+    """The reward of a step without success, where only two rewards occur and success ends the episode."""
+    values = np.unique(data.rewards)
+    if len(values) != 2 or not data.terminals.any():
+        return None
+    best = data.rewards == values[1]
+    return float(values[0]) if np.array_equal(best, data.terminals) else None
+
+
+def _made(name: str, make_env: MakeEnv) -> gymnasium.Env[Any, Any]:
+    try:
+        return make_env()
+    except Exception as error:
+        raise UserError(
+            f"the environment cannot be made: {type(error).__name__}: {error}",
+            where=name,
+            mend="name it as package:Name-v0, with its package installed",
+        ) from error
+
+
+def _score(data: Dataset, env: gymnasium.Env[Any, Any]) -> tuple[Score, list[str]]:
+    """Success rate where the environment reports success, else the return between the worst and best logged one."""
+    env.reset(seed=0)
+    *_, info = env.step(env.action_space.sample())
+    if "success" in info or "is_success" in info:
+        return success_rate, ["score: share of episodes in which the environment reports success"]
+    returns = np.add.reduceat(data.rewards.astype(np.float64), data.episode_starts)
+    low, high = float(returns.min()), float(returns.max())
+    if high <= low:
+        low = high - max(abs(high), 1.0)
+    return normalised_return(low, high), [
+        f"score: return, 0 at {low:g} and 1 at {high:g} (worst and best logged episode)"
+    ]

@@ -1,0 +1,52 @@
+"""Point maze: the embedded default, small enough for two CPU cores. The narrow-data diagnostic in miniature."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from calql import recipes
+from calql.envs.point_maze import PointMaze
+from calql.tasks.base import Protocol, RewardRule, Task, success_rate
+
+EPISODE_LIMIT = 100
+
+PROTOCOL = Protocol(
+    offline_updates=3_000,
+    online_steps=5_000,
+    evaluate_offline_every=1_000,
+    evaluate_online_every=500,
+    evaluation_episodes=10,
+    mixing=0.5,
+)
+
+OPTIONS = {
+    "*": {
+        "policy_widths": (64, 64),
+        "critic_widths": (64, 64),
+        "sampled_actions": 4,
+        "backup_actions": 4,
+    }
+}
+
+
+def _task(variety: str, summary: str) -> Task:
+    name = f"point-maze-{variety}"
+    return Task(
+        name=name,
+        domain="point-maze",
+        summary=summary,
+        make_env=PointMaze,
+        load_data=partial(recipes.load, name),
+        held_out_data=partial(recipes.load, f"{name}-held-out"),
+        episode_limit=EPISODE_LIMIT,
+        score=success_rate,
+        rewards=RewardRule(scale=10.0, shift=-5.0, failure=0.0),
+        protocol=PROTOCOL,
+        options=OPTIONS,
+    )
+
+
+TASKS = (
+    _task("narrow", "reach an unseen goal round a bend; data: one start, one goal, always solved"),
+    _task("diverse", "the same maze; data: any start, any goal, relabelled"),
+)

@@ -70,5 +70,5 @@ def _line(rows: Sequence[Row], what: Column, phase: str) -> tuple[Floats, Floats
     points = [(float(row[steps]), y) for row in chosen if (y := what(row)) is not None]
     if not points:
         return None
-    x, y = (np.array(part, np.float64) for part in zip(*points, strict=True))
-    return x, y
+    line = np.array(points, np.float64)
+    return line[:, 0], line[:, 1]

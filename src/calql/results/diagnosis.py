@@ -91,7 +91,7 @@ def _q_against_returns(run: Run, summary: Summary) -> Iterator[Finding]:
         q, returns = _mean(rows, "average_q"), _mean(rows, "average_return_to_go")
         if q is None or returns is None:
             continue
-        far = max(0.5 * _spread_of_returns(run, returns), 1e-6)
+        far = max(1.5 * _spread_of_returns(run, returns), 1e-6)
         numbers = f"Average Q is {q:.4g} {moment}, the average return-to-go of the same data {returns:.4g}."
         if q > returns + 2 * far:
             yield Finding(
@@ -218,11 +218,11 @@ def _bound_rate_of(rows: list[Row]) -> float | None:
 
 
 def _spread_of_returns(run: Run, average: float) -> float:
-    """From the least to the most return-to-go of logged states, else the size of their average."""
+    """Standard deviation of the return-to-go over logged states, but no less than a quarter of its average."""
     if run.calibration:
         returns = next(iter(run.calibration.values())).return_to_go
-        return max(float(np.ptp(returns)), 0.1 * abs(average))
-    return abs(average)
+        return max(float(returns.std()), 0.25 * abs(average))
+    return 0.5 * abs(average)
 
 
 def _list(seeds: list[int]) -> str:

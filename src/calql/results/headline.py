@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from calql.results.runs import Run
-from calql.results.summary import Summary
+from calql.results.summary import Number, Stat, Summary
 
 LITTLE = 0.005  # below what two decimals show
 
@@ -27,7 +27,8 @@ def headline(run: Run, summary: Summary) -> str:
     change = f"{verb} from {before.mean:.2f} at the switch to {after.mean:.2f}"
     if verb == "stayed":
         change = f"was {before.mean:.2f} at the switch and is {after.mean:.2f}"
-    return f"The score {change} after {steps:,} environment steps of fine-tuning{_seeds(summary)}{so_far}. {_drop(summary)}"
+    time = f"after {steps:,} environment steps of fine-tuning{_seeds(summary)}{so_far}"
+    return f"The score {change} {time}. {_drop(summary)}"
 
 
 def _drop(summary: Summary) -> str:
@@ -71,21 +72,26 @@ def resolution(run: Run) -> str:
 
 
 def comparison(names: Sequence[str], summaries: Sequence[Summary]) -> str:
-    """Several runs in two sentences: who ends highest, who paid least, who fell deepest."""
-    scored = [(name, summary) for name, summary in zip(names, summaries, strict=True) if summary.stat("after")]
+    """Several runs in a few sentences: who ends highest, who paid least, who fell. Unfinished runs do not compare."""
+    scored = [(name, each) for name, each in zip(names, summaries, strict=True) if each.finished and each.stat("after")]
+    left_out = len(names) - len(scored)
+    aside = f" {left_out} of {len(names)} runs left out: not finished, or never fine-tuned." if left_out else ""
     if len(scored) < 2:
-        return f"{len(names)} runs, of which {len(scored)} {'has' if len(scored) == 1 else 'have'} fine-tuning results."
-    after = {name: stat.mean for name, summary in scored if (stat := summary.stat("after"))}
-    regret = {name: stat.mean for name, summary in scored if (stat := summary.stat("regret"))}
-    depth = {name: stat.mean for name, summary in scored if (stat := summary.stat("unlearning_depth"))}
-    best, least = max(after, key=lambda n: after[n]), min(regret, key=lambda n: regret[n])
-    text = f"{best} ends highest ({after[best]:.2f}); {least} has the least regret ({regret[least]:.2f})."
-    if depth:
-        deepest = min(depth, key=lambda n: depth[n])
-        others = ", ".join(f"{name} {value:+.2f}" for name, value in depth.items() if name != deepest)
-        text += f" Lowest score after the switch against the score at it: {deepest} {depth[deepest]:+.2f}"
-        text += f", {others} (means over seeds)." if others else " (mean over seeds)."
-    return text
+        return f"Fewer than two finished runs: nothing to rank yet.{aside}"
+    best, second = _ranked(scored, "after", sign=-1)[:2]
+    least = _ranked(scored, "regret", sign=1)[0]
+    close = best[1].mean - second[1].mean < max(best[1].std or 0.0, second[1].std or 0.0)
+    near = f", though {second[0]} ({second[1].mean:.2f}) is within the spread over seeds" if close else ""
+    text = f"{best[0]} ends highest ({best[1].mean:.2f}){near}. {least[0]} has the least regret ({least[1].mean:.2f})."
+    depths = ", ".join(f"{name} {stat.mean:+.2f}" for name, stat in _ranked(scored, "unlearning_depth", sign=1))
+    if depths:
+        text += f" Lowest score after the switch, against the score at it: {depths} (means over seeds)."
+    return text + aside
+
+
+def _ranked(scored: Sequence[tuple[str, Summary]], number: Number, *, sign: int) -> list[tuple[str, Stat]]:
+    found = [(name, stat) for name, summary in scored if (stat := summary.stat(number)) is not None]
+    return sorted(found, key=lambda each: sign * each[1].mean)
 
 
 def _seeds(summary: Summary) -> str:

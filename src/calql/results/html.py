@@ -27,8 +27,8 @@ def page(title: str, subtitle: str, parts: Iterable[str]) -> str:
     return template.substitute(title=escape(title), subtitle=escape(subtitle), body="\n".join(parts))
 
 
-def lead(sentences: str, note: str) -> str:
-    extra = f'<p class="note">{escape(note)}</p>' if note else ""
+def lead(sentences: str, notes: Sequence[str] = ()) -> str:
+    extra = "".join(f'<p class="note">{escape(note)}</p>' for note in notes if note)
     return f'<div class="card head"><p class="lead">{escape(sentences)}</p>{extra}</div>'
 
 

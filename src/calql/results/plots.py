@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -16,6 +17,8 @@ from calql.results.runs import Run, labels
 from calql.results.timeline import Timeline
 
 PHASES = ("offline", "online")
+Line = tuple[Column, dict[str, object]]  # what, and how it differs from a plain Look
+Part = tuple[str, list[Line]]  # a panel: title and lines
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,7 @@ class Look:
     """How one quantity of one run is drawn."""
 
     colour: str
-    dash: str | tuple[int, tuple[int, ...]] = "-"
+    dash: style.Dash = "-"
     seeds: bool = True  # thin lines of the seeds
     spread: bool = True
     faint: bool = False  # a part of what the strong line averages
@@ -55,11 +58,9 @@ def q_values(runs: Sequence[Run]) -> Figure | None:
     """Average Q on logged data against the average return-to-go of the same data."""
     figure, (axes,) = style.panels(1)
     with_q = [run for run in runs if any(row.get("average_q") is not None for row in run.rows)]
-    reference = {"dash": (0, (2, 2)), "seeds": False, "spread": False}
-    if not with_q or not _panel(
-        axes, with_q, [(column("average_q"), {}), (column("average_return_to_go"), reference)], "Average on logged data",
-        all_runs=runs,
-    ):  # fmt: skip
+    reference: dict[str, object] = {"dash": (0, (2, 2)), "seeds": False, "spread": False}
+    lines: list[Line] = [(column("average_q"), {}), (column("average_return_to_go"), reference)]
+    if not with_q or not _panel(axes, with_q, lines, "Average on logged data", all_runs=runs):
         return None
     _name_switch(axes, with_q)
     _legend(figure, with_q, {"average Q": "-", "average return-to-go": (0, (2, 2))}, all_runs=runs)
@@ -74,8 +75,8 @@ def bound_rate(runs: Sequence[Run]) -> Figure | None:
     parts: list[Part] = []
     for source in sources:
         critics = [name for name in names if name.endswith(f"/{source}")]
-        faint = {"faint": True, "seeds": False, "spread": False}
-        each = [(column(name), faint) for name in critics] if len(critics) > 1 else []
+        faint: dict[str, object] = {"faint": True, "seeds": False, "spread": False}
+        each: list[Line] = [(column(name), faint) for name in critics] if len(critics) > 1 else []
         parts.append((titles.get(source, f"Bound rate, {source}"), [*each, (mean_of(critics), {"seeds": False})]))
     return _figure(runs, parts, limits=(-0.03, 1.03))
 
@@ -149,10 +150,6 @@ def _calibration_range(runs: Sequence[Run]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-Line = tuple[Column, dict[str, object]]  # what, and how it differs from a plain Look
-Part = tuple[str, list[Line]]  # a panel: title and lines
-
-
 def _figure(runs: Sequence[Run], parts: Sequence[Part], *, limits: tuple[float, float] | None = None) -> Figure | None:
     """Panels side by side, without those that no run has numbers for."""
     parts = [part for part in parts if any(_has(run, what) for run in runs for what, _ in part[1])]
@@ -186,7 +183,7 @@ def _panel(
                 curve = phase_curve(run, what, phase)
                 if curve is not None:
                     drawn = True
-                    _draw(axes, curve, look, lambda x, r=run, p=phase: timeline.place(r, p, x))
+                    _draw(axes, curve, look, partial(timeline.place, run, phase))
     timeline.draw(axes)
     axes.set_title(title)
     return drawn
@@ -218,7 +215,7 @@ def _name_switch(axes: Axes, runs: Sequence[Run]) -> None:
 def _legend(
     figure: Figure,
     runs: Sequence[Run],
-    kinds: dict[str, str | tuple[int, tuple[int, ...]]] | None = None,
+    kinds: dict[str, style.Dash] | None = None,
     *,
     all_runs: Sequence[Run] | None = None,
 ) -> None:

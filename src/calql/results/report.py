@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
+from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
@@ -126,10 +128,10 @@ def _page(runs: Sequence[Run], plots_folder: Path) -> str:
 
 def _opening(names: Sequence[str], runs: Sequence[Run], summaries: Sequence[Summary]) -> str:
     if len(runs) == 1:
-        return html.lead(headline(runs[0], summaries[0]), resolution(runs[0]) if runs[0].rows else "")
+        return html.lead(headline(runs[0], summaries[0]), [resolution(runs[0])] if runs[0].rows else [])
     if len({run.task for run in runs}) > 1:
-        return html.lead(f"{len(runs)} runs on different tasks: scores compare only within a task.", "")
-    each = " ".join(f"{name}: {headline(run, s)}" for name, run, s in zip(names, runs, summaries, strict=True))
+        return html.lead(f"{len(runs)} runs on different tasks: scores compare only within a task.")
+    each = [f"{name}: {headline(run, s)}" for name, run, s in zip(names, runs, summaries, strict=True)]
     return html.lead(comparison(names, summaries), each)
 
 
@@ -151,10 +153,10 @@ def _colours(runs: Sequence[Run]) -> list[int]:
 
 def _figures(task: str, runs: Sequence[Run], folder: Path, *, several: bool) -> list[str]:
     """The figures of one task, as cards of the page and as files."""
-    parts = [f"<h2>{'Curves' if not several else html.escape(task)}</h2>"]
+    parts = [f"<h2>{'Curves' if not several else escape(task)}</h2>"]
     prefix = re.sub(r"[^\w.-]+", "-", task) + "-" if several else ""
     for plot in PLOTS:
-        image = png(lambda plot=plot: plot.draw(runs))  # type: ignore[misc]
+        image = png(partial(plot.draw, runs))
         if image is not None:
             write_atomically(folder / f"{prefix}{plot.name}.png", image)
             parts.append(html.figure(plot.title, image, plot.reading))

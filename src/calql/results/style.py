@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Literal
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#4d4d4d")
-DASHES: tuple[str | tuple[int, tuple[int, ...]], ...] = ("-", (0, (5, 1)), (0, (1, 1)))
+Dash = Literal["-"] | tuple[float, Sequence[float]]
+DASHES: tuple[Dash, ...] = ("-", (0, (5, 1)), (0, (1, 1)))
 INK, FAINT = "#1f2733", "#5b6472"
 STYLE = {
     "font.family": "DejaVu Sans",
@@ -57,7 +59,7 @@ def colour(place: int) -> str:
     return COLOURS[place % len(COLOURS)]
 
 
-def dash(place: int) -> str | tuple[int, tuple[int, ...]]:
+def dash(place: int) -> Dash:
     """A second mark for more runs than colours."""
     return DASHES[place // len(COLOURS) % len(DASHES)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich import box
 from rich.table import Table
 from rich.text import Text
 
@@ -23,31 +24,43 @@ MEANINGS: dict[Number, str] = {
     "after": "score of the last online evaluation",
     "regret": "mean over online evaluations of 1 - score; lower is better",
     "unlearning_depth": "worst online score minus score at the switch; below 0: it fell",
-    "steps_to_recover": "environment steps until back at the switch score; 0: never below it",
+    "steps_to_recover": "environment steps until back at the switch score; 0: never below it; (3/4): mean of 3 of 4 "
+    "seeds, the others never came back",
 }
+
+CAPTION = (
+    "worst early: worst score in the first fifth of fine-tuning. regret: mean over online evaluations of 1 - score. "
+    "unlearning depth: worst online score minus score before. (3/4): mean of 3 seeds, the others never came back."
+)
 
 
 def result_table(summaries: Sequence[Summary], *, per_seed: bool = True) -> Table:
-    """One block per run: the mean ± standard deviation over seeds, and each seed below."""
-    tasks = {summary.task for summary in summaries}
+    """One block per run: the mean ± standard deviation over seeds, and each seed below; fits 80 columns."""
+    tasks = sorted({summary.task for summary in summaries})
     table = Table(
-        title=f"{tasks.pop() if len(tasks) == 1 else 'Results'}: mean ± standard deviation over seeds",
-        caption="worst early: worst score in the first fifth of fine-tuning; regret: mean of 1 - score online",
+        title=f"{tasks[0] if len(tasks) == 1 else 'Results'}: mean ± standard deviation over seeds",
+        caption=CAPTION,
         title_style="bold",
         caption_style="dim",
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
     )
-    table.add_column("run")
-    for name in NUMBERS:
-        table.add_column(HEADINGS[name], justify="right")
+    table.add_column("run", overflow="fold", min_width=10)
+    for number in NUMBERS:
+        table.add_column("\n".join(HEADINGS[number].rsplit(" ", 1)), justify="right", no_wrap=True)
     for summary in summaries:
-        name = summary.method if len({s.task for s in summaries}) == 1 else f"{summary.method} · {summary.task}"
-        title = Text(name, style="bold") + Text("" if summary.finished else " (unfinished)", style="yellow")
-        table.add_row(title, *(cell(summary, number) for number in NUMBERS), end_section=not per_seed)
-        if per_seed:
-            for place, seed in enumerate(summary.seeds, start=1):
-                cells = (Text(seed_cell(seed, number), style="dim") for number in NUMBERS)
-                table.add_row(Text(f"  seed {seed.seed}", style="dim"), *cells, end_section=place == len(summary.seeds))
+        _add_run(table, summary, f"{summary.method}\n{summary.task}" if len(tasks) > 1 else summary.method, per_seed)
     return table
+
+
+def _add_run(table: Table, summary: Summary, name: str, per_seed: bool) -> None:
+    title = Text(name, style="bold") + Text("" if summary.finished else "\nunfinished", style="yellow")
+    table.add_row(title, *(cell(summary, number).replace(" ± ", "±") for number in NUMBERS))
+    for seed in summary.seeds if per_seed else ():
+        cells = (Text(seed_cell(seed, number), style="dim") for number in NUMBERS)
+        table.add_row(Text(f"  seed {seed.seed}", style="dim"), *cells)
+    table.add_section()
 
 
 def cell(summary: Summary, name: Number) -> str:
@@ -78,4 +91,4 @@ def _recovery(summary: Summary) -> str:
     fallen = sum(seed.dropped and seed.steps_to_recover is None for seed in summary.seeds)
     if stat is None:
         return "never" if fallen else "-"
-    return f"{stat.mean:,.0f}" + (f" ({fallen} of {len(summary.seeds)} never)" if fallen else "")
+    return f"{stat.mean:,.0f}" + (f" ({len(stat.values)}/{len(summary.seeds)})" if fallen else "")

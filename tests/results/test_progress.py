@@ -1,0 +1,68 @@
+"""The display: lines where there is no terminal, a live view where there is one."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from calql.results.progress import Progress, Silent, clock_text, sparkline
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def rows(phase: str, update: int, steps: int, *scores: float, switch: bool = False) -> list[dict]:
+    return [
+        {"seed": seed, "phase": phase, "update": update, "env_steps": steps, "score": score, "switch": switch}
+        for seed, score in enumerate(scores)
+    ]
+
+
+def drive(display: Progress | Silent, clock: Clock) -> None:
+    display.start(1_000, 500, "cal-ql on point-maze")
+    display.phase("offline")
+    for update in range(0, 1_000, 10):
+        clock.now += 0.5
+        display.advance(update, 0, 20.0, 0.0)
+    display.evaluation(rows("offline", 1_000, 0, 0.25, 0.75, switch=True))
+    display.phase("online")
+    display.advance(1_100, 100, 80.0, 40.0)
+    display.evaluation(rows("online", 1_250, 250, 0.5, 1.0))
+    display.message("saved [somewhere]")
+    display.close()
+
+
+def test_plain_lines() -> None:
+    out, clock = io.StringIO(), Clock()
+    drive(Progress(Console(file=out, width=40), clock=clock), clock)
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "cal-ql on point-maze"
+    heartbeats = [line for line in lines if "score" not in line and "updates/s" in line and "offline" in line]
+    assert len(heartbeats) == 3  # one in 15 s, over 50 s
+    assert heartbeats[0] == "offline        290/1,000 updates  20 updates/s  0:36 left"
+    assert "score 0.50 (0.25 to 0.75)  (switch)" in lines[4]
+    assert "250/500 env steps  40 env steps/s, 80 updates/s  0:06 left  score 0.75 (0.50 to 1.00)" in lines[5]
+    assert lines[-1] == "saved [somewhere]"
+
+
+def test_live_view() -> None:
+    out, clock = io.StringIO(), Clock()
+    drive(Progress(Console(file=out, width=120, force_terminal=True), clock=clock), clock)
+    text = out.getvalue()
+    assert "env steps" in text
+    assert sparkline([0.5, 0.75]) in text
+
+
+def test_silent_says_nothing(capsys) -> None:
+    drive(Silent(), Clock())
+    assert capsys.readouterr().out == ""
+
+
+def test_small_texts() -> None:
+    assert sparkline([-1.0, 0.0, 0.5, 1.0, 2.0]) == "▁▁▅██"
+    assert (clock_text(59.6), clock_text(3_723)) == ("1:00", "1:02:03")

@@ -1,0 +1,187 @@
+"""The report on made-up runs: whole, self-contained, honest about what is missing."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from synthetic_runs import make_run
+
+from calql.errors import UserError
+from calql.results import read_run, summarise
+from calql.results.diagnosis import diagnose
+from calql.results.headline import headline
+from calql.results.report import PLOTS, write_report
+
+VOID = {"meta", "img", "br", "link", "input"}
+
+
+class Page(HTMLParser):
+    """Checks that tags are balanced and collects what a reader and a browser get from the page."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text = ""
+        self.sources: list[str] = []
+        self.tags: list[str] = []
+        self.feed(path.read_text(encoding="utf-8"))
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.sources += [value or "" for name, value in attrs if name in ("src", "href", "srcset", "data", "action")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_one_run(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run", dip=0.5)
+    written = write_report([folder])
+    assert written == folder / "report.html"
+    page = Page(written)
+    assert all(source.startswith("data:image/png;base64,") for source in page.sources)
+    assert len(page.sources) == len(PLOTS)
+    assert "link" not in page.tags
+    raw = written.read_text()
+    assert "http://" not in raw
+    assert "https://" not in raw
+    summary = summarise(folder)
+    for number in ("before", "worst_early", "after", "regret"):
+        stat = summary.stat(number)  # type: ignore[arg-type]
+        assert stat is not None
+        assert f"{stat.mean:.2f} ± {stat.std:.2f}" in page.text
+    assert "4 of 4 seeds fell below their score at the switch" in page.text
+    assert "--note '<b>&'" in page.text  # escaped, so the reader sees it as it was typed
+    assert "evaluate_online_every" in page.text
+    assert json.loads((folder / "summary.json").read_text()) == summary.as_dict()
+
+
+def test_plots_are_pictures(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run", seeds=2)
+    write_report([folder])
+    files = sorted(file.stem for file in (folder / "plots").iterdir())
+    assert files == sorted(plot.name for plot in PLOTS)
+    for file in (folder / "plots").iterdir():
+        content = file.read_bytes()
+        assert content.startswith(b"\x89PNG\r\n\x1a\n")
+        assert len(content) > 10_000
+
+
+def test_several_runs(tmp_path: Path) -> None:
+    folders = [
+        make_run(tmp_path / "a", seeds=2),
+        make_run(tmp_path / "b", method="cql", seeds=2, dip=0.5),
+        make_run(tmp_path / "c", method="iql", seeds=2, with_q=False, finished=False, stop_at=3_000),
+        make_run(tmp_path / "d", method="sac", seeds=2, offline=0),
+    ]
+    written = write_report(folders, tmp_path / "compared.html")
+    page = Page(written)
+    assert "4 runs on point-maze-narrow" in page.text
+    assert "1 of 4 runs left out" in page.text
+    assert "has the least regret" in page.text
+    assert (tmp_path / "compared-plots" / "score.png").is_file()
+    assert not (folders[0] / "plots").exists()  # a comparison leaves the runs alone
+
+
+def test_several_tasks_and_twice_the_same(tmp_path: Path) -> None:
+    folders = [
+        make_run(tmp_path / "a", seeds=1, with_q=False),
+        make_run(tmp_path / "b", seeds=1, with_q=False),
+        make_run(tmp_path / "c", seeds=1, with_q=False, task="other/task"),
+    ]
+    page = Page(write_report(folders, tmp_path))
+    assert "scores compare only within a task" in page.text
+    assert "cal-ql · b" in page.text
+    assert (tmp_path / "report-plots" / "other-task-score.png").is_file()
+
+
+def test_interrupted_run_without_q(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run", seeds=2, with_q=False, finished=False, stop_at=2_000)
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write('{"seed": 0, "pha')
+    page = Page(write_report([folder]))
+    assert "not finished: numbers so far" in page.text
+    assert "(time limit)" in page.text
+    assert sorted(file.stem for file in (folder / "plots").iterdir()) == ["price", "score"]
+
+
+@pytest.mark.parametrize(("offline", "online"), [(20_000, 0), (0, 10_000)])
+def test_one_phase(tmp_path: Path, offline: int, online: int) -> None:
+    folder = make_run(tmp_path / "run", seeds=2, offline=offline, online=online)
+    page = Page(write_report([folder]))
+    assert ("Offline pre-training reached" in page.text) == (online == 0)
+
+
+def test_nothing_evaluated_yet(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run", seeds=1)
+    for name in ("metrics.jsonl", "speed.jsonl", "status.json", "calibration-switch.npz", "calibration-end.npz"):
+        (folder / name).unlink()
+    assert "No evaluation yet." in Page(write_report([folder])).text
+    with pytest.raises(UserError, match="no run"):
+        write_report([])
+
+
+def findings(folder: Path) -> set[str]:
+    run = read_run(folder)
+    return {finding.title for finding in diagnose(run, summarise(run))}
+
+
+def edit(folder: Path, **columns: object) -> None:
+    rows = [json.loads(line) | columns for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_a_sound_run_raises_no_suspicion(tmp_path: Path) -> None:
+    assert findings(make_run(tmp_path / "run")) == set()
+
+
+@pytest.mark.parametrize(
+    ("columns", "title"),
+    [
+        ({"score": 0.0}, "The score never left 0"),
+        ({"average_q": 20.0}, "Q leaves the possible range"),
+        ({"average_q": 90.0}, "Q is far above the returns in the data at the last evaluation"),
+        ({"average_q": -90.0}, "Q is far below the returns in the data at the switch"),
+        ({f"bound_rate/{q}/{a}": 0.99 for q in ("q1", "q2") for a in ("policy", "next")}, "Bound rate is 0.99"),
+    ],
+)
+def test_suspicions(tmp_path: Path, columns: dict[str, float], title: str) -> None:
+    folder = make_run(tmp_path / "run")
+    edit(folder, **columns)
+    assert title in findings(folder)
+
+
+def test_dead_seed_and_entropy(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    rows = [row | ({"score": 0.0} if row["seed"] == 2 else {}) | {"entropy": -9.0} for row in rows]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = json.loads((folder / "config.json").read_text())
+    config["dataset"]["action_dim"] = 2
+    (folder / "config.json").write_text(json.dumps(config))
+    titles = {"1 of 4 seeds never scored", "The policy has almost no entropy left", "The seeds disagree"}
+    assert titles <= findings(folder)
+
+
+def test_headline_tells_a_drop_from_none(tmp_path: Path) -> None:
+    calm, dip = read_run(make_run(tmp_path / "a", seeds=1)), read_run(make_run(tmp_path / "b", seeds=1, dip=0.5))
+    assert "No evaluation after the switch was below it." in headline(calm, summarise(calm))
+    assert "In between it fell by 0." in headline(dip, summarise(dip))
+
+
+def test_a_calibration_file_that_cannot_be_read_costs_only_its_plot(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run", seeds=1)
+    (folder / "calibration-switch.npz").write_bytes(b"PK torn")
+    np.savez(folder / "calibration-end.npz", q=np.array([object()]), return_to_go=np.zeros(1))  # a pickle: never loaded
+    assert read_run(folder).calibration == {}

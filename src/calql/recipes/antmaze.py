@@ -7,7 +7,6 @@ of the evaluation goals, so one trajectory can hold several terminal rows, and w
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calql.data.dataset import Bools, Dataset, concatenate
+from calql.data.dataset import Bools, Dataset
 from calql.data.store import BuildContext, Recipe, Source
 from calql.envs.ant_maze import (
     CELL,
@@ -56,13 +55,14 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Chunk:
+class Walk:
+    """One trajectory to record; its number and the seed decide it."""
+
     plan: Plan
-    policy: str
+    policy: str  # its file
     stream: int
     seed: int
-    first: int
-    count: int
+    number: int
 
 
 def plan(maze: str, kind: str) -> Plan:
@@ -151,17 +151,15 @@ def labelled(maze: str, states: NDArray[np.float32], actions: NDArray[np.float32
     return Dataset(states[:-1], actions, terminals.astype(np.float32), states[1:], terminals, truncated)
 
 
-def record(chunk: Chunk) -> Dataset:
-    env, policy = AntMazeEnv(chunk.plan.maze), load_policy(chunk.policy)
-    numbers = range(chunk.first, chunk.first + chunk.count)
-    walks = [trajectory(env, policy, chunk.plan, episode_rng(chunk.seed, chunk.stream, n)) for n in numbers]
-    return concatenate(walks, source="rollouts")
+def record(walk: Walk) -> Dataset:
+    rng = episode_rng(walk.seed, walk.stream, walk.number)
+    return trajectory(AntMazeEnv(walk.plan.maze), load_policy(walk.policy), walk.plan, rng)
 
 
 def build(name: str, plan: Plan, context: BuildContext) -> Dataset:
     policy = str(context.source(GOAL_POLICY))
-    first = Chunk(plan, policy, stream_of(name), context.seed, 0, 4)
-    jobs: Iterator[Chunk] = (replace(first, first=4 * index) for index in itertools.count())
+    first = Walk(plan, policy, stream_of(name), context.seed, 0)
+    jobs = (replace(first, number=number) for number in itertools.count())
     size = context.size or RECIPES[name].size or 1_000_000
     made = gather(ordered_map(record, jobs, context.processes), size, context, name)
     return replace(made, notes=_notes(plan))

@@ -31,8 +31,11 @@ def drive(display: Progress | Silent, clock: Clock) -> None:
         display.advance(update, 0, 20.0, 0.0)
     display.evaluation(rows("offline", 1_000, 0, 0.25, 0.75, switch=True))
     display.phase("online")
-    display.advance(1_100, 100, 80.0, 40.0)
-    display.evaluation(rows("online", 1_250, 250, 0.5, 1.0))
+    display.advance(1_050, 50, 80.0, 40.0)
+    clock.now += 10.0
+    display.advance(1_250, 250, 80.0, 40.0)
+    display.evaluation(rows("online", 1_240, 240, 0.5, 1.0)[:1])
+    display.evaluation(rows("online", 1_260, 260, 0.5, 1.0)[1:])
     display.message("saved [somewhere]")
     display.close()
 
@@ -46,7 +49,9 @@ def test_plain_lines() -> None:
     assert len(heartbeats) == 3  # one in 15 s, over 50 s
     assert heartbeats[0] == "offline        290/1,000 updates  20 updates/s  0:36 left"
     assert "score 0.50 (0.25 to 0.75)  (switch)" in lines[4]
-    assert "250/500 env steps  40 env steps/s, 80 updates/s  0:06 left  score 0.75 (0.50 to 1.00)" in lines[5]
+    assert lines[5] == (
+        "online         250/500 env steps  80 updates/s, 40 env steps/s  0:12 left  score 0.75 (0.50 to 1.00)"
+    )  # one line for both seeds, and the time left from the pace seen, 200 steps in 10 s
     assert lines[-1] == "saved [somewhere]"
 
 

@@ -185,3 +185,9 @@ def test_a_calibration_file_that_cannot_be_read_costs_only_its_plot(tmp_path: Pa
     (folder / "calibration-switch.npz").write_bytes(b"PK torn")
     np.savez(folder / "calibration-end.npz", q=np.array([object()]), return_to_go=np.zeros(1))  # a pickle: never loaded
     assert read_run(folder).calibration == {}
+
+
+def test_divergence_is_a_problem(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run", finished=False, stop_at=1_000)
+    (folder / "status.json").write_text('{"finished": false, "reason": "diverged"}')
+    assert "The run diverged" in findings(folder)

@@ -37,6 +37,10 @@ def _unfinished(run: Run, summary: Summary) -> Iterator[Finding]:
     if run.finished:
         return
     reason = run.status.get("reason")
+    if reason == "diverged":
+        text = "A loss became infinite or not a number; the rows and checkpoints up to then are kept."
+        yield Finding("problem", "The run diverged", text)
+        return
     yield Finding(
         "notice",
         "The run is not finished",
@@ -140,10 +144,10 @@ def _bound_rate(run: Run, summary: Summary) -> Iterator[Finding]:
 def _entropy(run: Run, summary: Summary) -> Iterator[Finding]:
     """Collapse is measured by the target, minus the number of action dimensions where it is not set."""
     action_dim = (run.config.get("dataset") or {}).get("action_dim")
-    target = run.option("target_entropy")
-    target = -float(action_dim) if target is None and action_dim else target
+    target = float(run.option("target_entropy") or 0.0)
+    target = -float(action_dim) if target >= 0 and action_dim else target
     entropy = _mean(_latest(run), "entropy")
-    if isinstance(target, int | float) and target < 0 and entropy is not None and entropy < 2.5 * target:
+    if target < 0 and entropy is not None and entropy < 2.5 * target:
         yield Finding(
             "notice",
             "The policy has almost no entropy left",

@@ -147,8 +147,9 @@ def speed(names: Sequence[str], runs: Sequence[Run]) -> str:
                 )
     if not rows:
         return ""
+    note = '<p class="note">All seeds together; updates/s while updating, environment steps/s while collecting.</p>'
     heads = ["run", "phase", "updates/s", "env steps/s", "wall clock at its end"]
-    return f'<h2>Speed</h2><div class="card"><div class="scroll">{_table(heads, rows)}</div></div>'
+    return f'<h2>Speed</h2><div class="card"><div class="scroll">{_table(heads, rows)}</div>{note}</div>'
 
 
 def _median(rows: Sequence[Mapping[str, Any]], name: str) -> str:

@@ -31,7 +31,7 @@ class Display(Protocol):
         ...
 
     def advance(self, updates: int, env_steps: int, updates_per_s: float, env_steps_per_s: float) -> None:
-        """Gradient and environment steps done so far (not since the last call), and the present rates."""
+        """Gradient and environment steps done so far (not since the last call; means over seeds), and rates."""
         ...
 
     def evaluation(self, rows: Sequence[Row]) -> None:
@@ -73,10 +73,11 @@ class Progress:
         self._label, self._phase = "", "offline"
         self._totals = {"offline": 0, "online": 0}
         self._updates, self._env_steps = 0, 0
-        self._rates = {"offline": 0.0, "online": 0.0}
-        self._updates_per_s = 0.0
-        self._scores: list[float] = []  # mean over seeds, one per evaluation
-        self._last: list[float] = []  # of each seed
+        self._rates = (0.0, 0.0)  # updates/s while updating, env steps/s while collecting
+        self._pace_from: tuple[int, float] | None = None  # steps and time at the start of this phase
+        self._last: dict[int, float] = {}  # latest score of each seed
+        self._heard: set[int] = set()  # seeds evaluated since the last line about scores
+        self._history: list[float] = []  # mean over seeds, one per line about scores
         self._started = self._spoke = clock()
 
     def start(self, total_updates: int, total_env_steps: int, label: str) -> None:
@@ -90,23 +91,27 @@ class Progress:
             self._line(label)
 
     def phase(self, name: str) -> None:
-        self._phase = name
+        self._phase, self._pace_from = name, None
         self._refresh()
 
     def advance(self, updates: int, env_steps: int, updates_per_s: float, env_steps_per_s: float) -> None:
-        self._updates, self._env_steps, self._updates_per_s = updates, env_steps, updates_per_s
-        self._rates[self._phase] = env_steps_per_s if self._phase == "online" else updates_per_s
+        self._updates, self._env_steps = updates, env_steps
+        self._rates = (updates_per_s, env_steps_per_s)
+        if self._pace_from is None:
+            self._pace_from = (self._done(self._phase), self._clock())
         if self._live is None and self._clock() - self._spoke >= HEARTBEAT_S:
             self._line(self._where())
-        self._refresh()
 
     def evaluation(self, rows: Sequence[Row]) -> None:
-        if rows:
-            self._updates = round(float(np.mean([row["update"] for row in rows])))
-            self._env_steps = round(float(np.mean([row["env_steps"] for row in rows])))
-        self._last = [float(row["score"]) for row in rows if row.get("score") is not None]
+        """Online, seeds are evaluated one by one as their trajectories end: a line waits for all of them."""
+        for row in rows:
+            self._last[row["seed"]] = float("nan") if row.get("score") is None else float(row["score"])
+            self._heard.add(row["seed"])
+        if self._heard < self._last.keys():
+            return
+        self._heard.clear()
         if self._last:
-            self._scores.append(float(np.mean(self._last)))
+            self._history.append(float(np.mean(list(self._last.values()))))
         if self._live is None:
             switch = "  (switch)" if any(row.get("switch") for row in rows) else ""
             self._line(f"{self._where()}  {self._score()}{switch}")
@@ -133,27 +138,30 @@ class Progress:
             return min(self._env_steps, self._totals["online"])
         return min(self._updates, self._totals["offline"])
 
-    def _left(self, phase: str) -> float | None:
-        """Seconds that a phase still takes at the present rate; None before there is one."""
-        rate = self._rates[phase]
-        return (self._totals[phase] - self._done(phase)) / rate if rate > 0 else None
+    def _left(self) -> float | None:
+        """Seconds to the end of the phase at its pace so far, evaluations included; None before there is one."""
+        if self._pace_from is None:
+            return None
+        steps, since = self._pace_from
+        done = self._done(self._phase)
+        return (self._totals[self._phase] - done) * (self._clock() - since) / (done - steps) if done > steps else None
 
-    def _rate(self, phase: str) -> str:
-        rate = self._rates[phase]
-        if rate <= 0:
-            return ""
-        if phase == "online":
-            return f"{rate:,.0f} env steps/s, {self._updates_per_s:,.0f} updates/s"
-        return f"{rate:,.0f} updates/s"
+    def _rate(self) -> str:
+        texts = (
+            f"{rate:,.0f} {unit}/s"
+            for rate, unit in zip(self._rates, ("updates", "env steps"), strict=True)
+            if rate > 0
+        )
+        return ", ".join(texts)
 
     def _where(self) -> str:
         """Phase, how far, rate and time left on one line."""
         unit = "env steps" if self._phase == "online" else "updates"
-        left = self._left(self._phase)
+        left = self._left()
         parts = [
             f"{self._phase:<7}",
             f"{self._done(self._phase):>9,}/{self._totals[self._phase]:,} {unit}",
-            self._rate(self._phase),
+            self._rate(),
             "" if left is None else f"{clock_text(left)} left",
         ]
         return "  ".join(part for part in parts if part)
@@ -161,8 +169,9 @@ class Progress:
     def _score(self) -> str:
         if not self._last:
             return "no score yet"
-        spread = f" ({min(self._last):.2f} to {max(self._last):.2f})" if len(self._last) > 1 else ""
-        return f"score {np.mean(self._last):.2f}{spread}"
+        scores = list(self._last.values())
+        spread = f" ({min(scores):.2f} to {max(scores):.2f})" if len(scores) > 1 else ""
+        return f"score {np.mean(scores):.2f}{spread}"
 
     def _view(self) -> RenderableType:
         table = Table.grid(padding=(0, 2))
@@ -171,24 +180,24 @@ class Progress:
             if not total:
                 continue
             here = phase == self._phase
-            left = self._left(phase) if here else None
+            left = self._left() if here else None
             table.add_row(
                 Text(phase, style="bold cyan" if here else "dim"),
                 ProgressBar(total=total, completed=done, width=28),
                 Text(f"{done:,}/{total:,} {unit}", style="" if here else "dim"),
-                Text(self._rate(phase) if here else "", style="dim"),
+                Text(self._rate() if here else "", style="dim"),
                 Text(f"{clock_text(left)} left" if left is not None and done < total else ""),
             )
         elapsed = clock_text(self._clock() - self._started)
         head = Text.assemble((self._label, "bold"), (f"  {elapsed}", "dim"))
-        score = Text.assemble((self._score(), "bold green"), "  ", (sparkline(self._scores[-60:]), "green"))
+        score = Text.assemble((self._score(), "bold green"), "  ", (sparkline(self._history[-60:]), "green"))
         return Group(head, table, score)
 
 
 def sparkline(values: Sequence[float], low: float = 0.0, high: float = 1.0) -> str:
     """Values as a row of bars, from `low` to `high`."""
     top = len(BARS) - 1
-    shares = ((value - low) / (high - low) for value in values)
+    shares = ((value - low) / (high - low) for value in values if np.isfinite(value))
     return "".join(BARS[min(max(round(share * top), 0), top)] for share in shares)
 
 

@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -156,7 +155,7 @@ def _build(recipe: Recipe, context: BuildContext, place: Path) -> None:
     for leftover in place.parent.glob(f".{place.name}.*"):
         if leftover.is_dir():
             shutil.rmtree(leftover, ignore_errors=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
+    work = _beside(place)
     try:
         begun = time.perf_counter()
         dataset = recipe.build(context)
@@ -172,10 +171,17 @@ def _build(recipe: Recipe, context: BuildContext, place: Path) -> None:
         shutil.rmtree(work, ignore_errors=True)
 
 
+def _beside(place: Path) -> Path:
+    """A new hidden folder next to the place, readable by whoever may read the others."""
+    made = place.parent / f".{place.name}.{os.getpid()}-{time.time_ns()}"
+    made.mkdir()
+    return made
+
+
 def _swap(work: Path, place: Path) -> None:
     """Put the finished folder in place of whatever is there."""
     if place.exists():
-        old = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
+        old = _beside(place)
         place.rename(old / "old")
         work.rename(place)
         shutil.rmtree(old, ignore_errors=True)

@@ -97,12 +97,11 @@ def serve() -> None:
     while True:
         try:
             function, job = pickle.load(requests)
-        except EOFError:
-            return
-        try:
             answer: tuple[bool, Any] = (False, function(job))
+        except (EOFError, KeyboardInterrupt):
+            return
         except UserError as problem:
-            answer = (True, UserError(problem.what, where=problem.where, mend=problem.mend))
+            answer = (True, problem)
         except Exception as problem:
             answer = (True, RuntimeError(f"{type(problem).__name__} in a worker: {problem}"))
         pickle.dump(answer, answers, protocol=5)

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import sys
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from calql.data.dataset import Dataset
 from calql.data.download import downloaded
 from calql.data.store import Recipe, folder, manifest, obtain
 from calql.errors import unknown
+from calql.recipes.bar import Bar
 
 
 @cache
@@ -45,7 +35,7 @@ def load(name: str, *, seed: int = 0, size: int | None = None) -> Dataset:
     """The dataset of a task: its downloaded original, else the cached or now built one; for `Task.load_data`."""
     if seed == 0 and size is None and (original := downloaded(name)) is not None:
         return original
-    with _Bar() as bar:
+    with Bar() as bar:
         return obtain(recipe(name), seed=seed, size=size, progress=bar.show)
 
 
@@ -60,7 +50,7 @@ def build(
 ) -> str:
     """Build (or find built) a dataset; says where it is and what is in it."""
     chosen = recipe(name)
-    with _Bar() as bar:
+    with Bar() as bar:
         obtain(
             chosen,
             seed=seed,
@@ -83,32 +73,3 @@ def build(
         lines.append(f"  success in {share:.1%} of {count} recorded trajectories")
     lines += [f"  {note}" for note in facts["notes"]]
     return "\n".join([*lines, f"  {folder(name, seed, size)}"])
-
-
-class _Bar:
-    """A progress bar on the terminal's error stream; silent where there is no terminal."""
-
-    def __init__(self) -> None:
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            disable=not sys.stderr.isatty(),
-        )
-
-    def __enter__(self) -> _Bar:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def show(self, what: str, done: int, total: int) -> None:
-        known = {task.description: task.id for task in self._bar.tasks}
-        if what not in known:
-            self._bar.add_task(what, total=total, completed=done)
-        else:
-            self._bar.update(known[what], completed=done, total=total)

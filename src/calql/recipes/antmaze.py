@@ -178,8 +178,7 @@ def _notes(plan: Plan) -> tuple[str, ...]:
 
 def walk_success(dataset: Dataset) -> Bools:
     """Whether each recorded walk ever came to the goal."""
-    ends = np.flatnonzero(dataset.truncated)
-    starts = np.concatenate([[0], ends[:-1] + 1])
+    starts = np.concatenate([[0], np.flatnonzero(dataset.truncated[:-1]) + 1])
     return np.asarray(np.add.reduceat(dataset.terminals.astype(np.int64), starts) > 0)
 
 
@@ -193,7 +192,7 @@ def coverage(maze: str, observations: NDArray[Any]) -> float:
 
 
 def describe(maze: str, dataset: Dataset) -> dict[str, Any]:
-    return {"walks": int(dataset.truncated.sum()), "coverage": round(coverage(maze, dataset.observations), 4)}
+    return {"walks": len(walk_success(dataset)), "coverage": round(coverage(maze, dataset.observations), 4)}
 
 
 def _recipe(name: str, maze: str, kind: str) -> Recipe:

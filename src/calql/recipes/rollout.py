@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import zlib
 from collections.abc import Callable, Generator, Iterator
@@ -103,17 +104,17 @@ def gather(chunks: Generator[Dataset, None, None], size: int, context: BuildCont
     names = ("observations", "actions", "rewards", "next_observations", "terminals", "truncated")
     done = 0
     context.progress(what, 0, size)
-    for part in chunks:
-        if not columns:
-            columns = {n: _room(getattr(part, n), size) for n in names}
-        taken = min(len(part), size - done)
-        for n in names:
-            columns[n][done : done + taken] = getattr(part, n)[:taken]
-        done += taken
-        context.progress(what, done, size)
-        if done == size:
-            break
-    chunks.close()
+    with contextlib.closing(chunks):  # ends the workers, however this ends
+        for part in chunks:
+            if not columns:
+                columns = {n: _room(getattr(part, n), size) for n in names}
+            taken = min(len(part), size - done)
+            for n in names:
+                columns[n][done : done + taken] = getattr(part, n)[:taken]
+            done += taken
+            context.progress(what, done, size)
+            if done == size:
+                break
     columns["truncated"][-1] |= not columns["terminals"][-1]
     o, a, r, following, ends, cuts = (columns[n] for n in names)
     return Dataset(o, a, r, following, ends, cuts, source=what)

@@ -39,7 +39,7 @@ class Inputs:
             for name, column in (columns or {}).items():
                 padded[name][index, : len(column)] = column
                 lengths[index] = len(column)
-        return _on_device(padded), lengths
+        return on_device(padded), lengths
 
     def _rows(self, episode: Episode) -> Columns:
         """One collected episode as rows, valued by the reference now that it has ended."""
@@ -47,7 +47,7 @@ class Inputs:
         terminals = np.zeros(len(recorded), bool)
         terminals[-1] = episode.terminal
         trajectory = Trajectory(seen[:-1], np.stack(episode.actions), self.rewards.map(recorded), terminals)
-        return _columns(trajectory, seen[1:], recorded, self.reference(trajectory), self.optional)
+        return columns_of(trajectory, seen[1:], recorded, self.reference(trajectory), self.optional)
 
 
 def prepare(method: Method, reference: str, fit: Fit) -> Inputs:
@@ -58,18 +58,18 @@ def prepare(method: Method, reference: str, fit: Fit) -> Inputs:
     for rows in data.episodes():
         trajectory = fit.trajectory(rows)
         values = fitted(trajectory)
-        parts.append(_columns(trajectory, data.next_observations[rows], data.rewards[rows], values, method.columns))
+        parts.append(columns_of(trajectory, data.next_observations[rows], data.rewards[rows], values, method.columns))
     logged = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     returns = over_episodes(MonteCarlo(fit.rewards, fit.discount), fit)
     spec = Spec(data.observations.shape[1:], data.actions.shape[1], image=data.observations.dtype == np.uint8)
-    return Inputs(_on_device(logged), returns, spec, fitted, fit.rewards, method.columns)
+    return Inputs(on_device(logged), returns, spec, fitted, fit.rewards, method.columns)
 
 
-def _on_device(columns: Columns) -> Transitions:
+def on_device(columns: Columns) -> Transitions:
     return Transitions(**{name: jnp.asarray(column) for name, column in columns.items()})
 
 
-def _columns(
+def columns_of(
     trajectory: Trajectory,
     next_observations: NDArray[Any],
     recorded: NDArray[np.float32],

@@ -44,7 +44,7 @@ class Critics(eqx.Module):
 
     def encode(self, observations: jax.Array) -> jax.Array:
         """Features [batch, feature] of observations [batch, ...]: once per state, however many actions."""
-        return jax.vmap(self.encoder)(observations)
+        return self.encoder(observations)
 
 
 def q_values(critics: Critics, features: jax.Array, actions: jax.Array) -> jax.Array:
@@ -56,7 +56,7 @@ def q_values(critics: Critics, features: jax.Array, actions: jax.Array) -> jax.A
         features = jnp.broadcast_to(features[:, None], (*actions.shape[:2], features.shape[-1]))
     inputs = jnp.concatenate([features, actions], axis=-1)
     rows = inputs.reshape(-1, inputs.shape[-1])
-    values = jax.vmap(lambda member: jax.vmap(member)(rows))(critics.members)[..., 0]
+    values = jax.vmap(lambda member: member(rows))(critics.members)
     return values.reshape(-1, *actions.shape[:-1])
 
 

@@ -25,7 +25,7 @@ class Style:
 
 
 class MLP(eqx.Module):
-    """ReLU layers of the given widths and a linear output, applied to the last axis of one vector."""
+    """ReLU layers of the given widths and a linear output, applied to the last axis."""
 
     hidden: tuple[eqx.nn.Linear, ...]
     norms: tuple[eqx.nn.LayerNorm, ...]  # one per hidden layer, or none
@@ -53,15 +53,19 @@ class MLP(eqx.Module):
         self.precision = style.precision
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        """One vector in, one vector out; hidden layers in the chosen precision, the output in float32."""
+        """[..., inputs] to [..., outputs]; hidden layers in the chosen precision, the output in float32.
+
+        All rows at once rather than one by one under vmap: the product then comes out in the layout
+        that the next layer reads, with no transposition in between.
+        """
         dtype = jnp.dtype(self.precision)
         x = x.astype(dtype)
         for depth, layer in enumerate(self.hidden):
-            x = layer.weight.astype(dtype) @ x + _bias(layer).astype(dtype)
+            x = _affine(layer, x, dtype)
             if self.norms:
-                x = self.norms[depth](x.astype(jnp.float32)).astype(dtype)
+                x = _normalise(self.norms[depth], x.astype(jnp.float32)).astype(dtype)
             x = jax.nn.relu(x)
-        return self.output.weight @ x.astype(jnp.float32) + _bias(self.output)
+        return _affine(self.output, x.astype(jnp.float32), jnp.dtype(jnp.float32))
 
 
 def linear(inputs: int, outputs: int, key: jax.Array, initialiser: Initialiser, gain: float) -> eqx.nn.Linear:
@@ -77,6 +81,11 @@ def linear(inputs: int, outputs: int, key: jax.Array, initialiser: Initialiser, 
     return eqx.tree_at(lambda module: module.bias, layer, jnp.zeros(outputs))
 
 
-def _bias(layer: eqx.nn.Linear) -> jax.Array:
+def _affine(layer: eqx.nn.Linear, x: jax.Array, dtype: jnp.dtype) -> jax.Array:
     assert layer.bias is not None
-    return layer.bias
+    return x @ layer.weight.T.astype(dtype) + layer.bias.astype(dtype)
+
+
+def _normalise(norm: eqx.nn.LayerNorm, x: jax.Array) -> jax.Array:
+    """Layer norm of the last axis, whatever stands before it."""
+    return jax.vmap(norm)(x.reshape(-1, x.shape[-1])).reshape(x.shape)

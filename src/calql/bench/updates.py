@@ -1,0 +1,87 @@
+"""Updates/s of a method at given shapes: the program that trains, on random data."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from calql.engine.inputs import columns_of, on_device
+from calql.engine.program import Learning, Program
+from calql.engine.replay import Replay, empty_like
+from calql.methods import method_entry
+from calql.methods.base import Method, Spec, Transitions
+from calql.reference import Trajectory
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """What an update is made of, apart from the method's own options."""
+
+    observation: int = 29
+    action: int = 8
+    transitions: int = 100_000  # logged
+    episode: int = 1_000
+    seeds: int = 1
+
+
+def random_data(shapes: Shapes, columns: frozenset[str]) -> Transitions:
+    """Logged transitions of the right shapes; values are noise, so that no kernel is flattered by zeros."""
+    rng = np.random.default_rng(0)
+    parts = []
+    for _ in range(max(shapes.transitions // shapes.episode, 1)):
+        seen = rng.normal(size=(shapes.episode + 1, shapes.observation)).astype(np.float32)
+        actions = rng.uniform(-0.99, 0.99, (shapes.episode, shapes.action)).astype(np.float32)
+        rewards = rng.normal(size=shapes.episode).astype(np.float32)
+        trajectory = Trajectory(seen[:-1], actions, rewards, np.zeros(shapes.episode, bool))
+        parts.append(columns_of(trajectory, seen[1:], rewards, rewards, columns))
+    return on_device({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+
+
+def measure_updates(name: str, options: Any, shapes: Shapes, *, seconds: float = 5.0) -> dict[str, Any]:
+    """Compile, warm up, then time whole blocks; the median block counts."""
+    method: Method = method_entry(name).make(options)
+    program, logged = Program(method), random_data(shapes, method.columns)
+    keys = jax.random.split(jax.random.key(0), shapes.seeds)
+    state = program.start(keys, Spec((shapes.observation,), shapes.action))
+    learning = program.fresh(state, jnp.zeros(shapes.seeds, jnp.int32), logged)
+    replay = _filled(logged, shapes.seeds)
+    half = jnp.full(shapes.seeds, method.batch_size // 2, jnp.int32)
+
+    def block(learning: Learning, updates: int) -> tuple[Learning, float]:
+        due = jnp.full(shapes.seeds, updates, jnp.int32)
+        begun = time.perf_counter()
+        learning = program.train(learning, logged, replay, keys, half, due)
+        jax.block_until_ready(learning.updates)
+        return learning, time.perf_counter() - begun
+
+    learning, compile_s = block(learning, 1)
+    learning, one = block(learning, 5)
+    updates = int(np.clip(0.2 * seconds / (one / 5), 5, 2_000))
+    times = []
+    while sum(times) < seconds or len(times) < 3:
+        learning, taken = block(learning, updates)
+        times.append(taken / updates)
+    per_update = float(np.median(times)) / method.minibatches
+    return {
+        "method": name,
+        "seeds": shapes.seeds,
+        "updates_per_s": 1.0 / per_update,
+        "seed_updates_per_s": shapes.seeds / per_update,
+        "spread": float(np.std(times) / np.mean(times)),
+        "compile_s": compile_s,
+        "blocks": len(times),
+        "updates_per_block": updates,
+    }
+
+
+def _filled(logged: Transitions, seeds: int) -> Replay:
+    """A small online buffer with real rows for each seed."""
+    rows = min(10_000, logged.rewards.shape[0])
+    empty = empty_like(jax.tree.map(lambda column: column[0], logged), rows)
+    one = Replay(jax.tree.map(lambda column: column[:rows], logged), empty.inserted + rows)
+    return jax.tree.map(lambda leaf: jnp.repeat(leaf[None], seeds, axis=0), one)

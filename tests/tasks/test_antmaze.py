@@ -7,7 +7,9 @@ import pickle
 import pytest
 
 from calql.recipes import recipe
-from calql.tasks.antmaze import TASKS
+from calql.tasks.antmaze import TASKS as ALL
+
+TASKS = {task.name: task for task in ALL}
 
 
 def test_names() -> None:

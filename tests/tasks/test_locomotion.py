@@ -10,7 +10,9 @@ import pytest
 
 from calql.recipes import recipe
 from calql.tasks.base import EpisodeSummary
-from calql.tasks.locomotion import TASKS
+from calql.tasks.locomotion import TASKS as ALL
+
+TASKS = {task.name: task for task in ALL}
 
 
 def test_fifteen_tasks_with_sarsa() -> None:

@@ -56,14 +56,11 @@ def _task(name: str, maze: str, summary: str, limit: int = 1000) -> Task:
     )
 
 
-TASKS = {
-    task.name: task
-    for task in (
-        _task("antmaze-umaze", "umaze", "ant in a U, data from one start to one goal", limit=700),
-        _task("antmaze-medium-play", "medium", "ant in the medium maze, data to three chosen goals"),
-        _task("antmaze-medium-diverse", "medium", "ant in the medium maze, data between any two cells"),
-        _task("antmaze-medium-narrow", "medium", "ant in the medium maze, data from one start to one goal"),
-        _task("antmaze-large-play", "large", "ant in the large maze, data to seven chosen goals"),
-        _task("antmaze-large-diverse", "large", "ant in the large maze, data between any two cells"),
-    )
-}
+TASKS = (
+    _task("antmaze-umaze", "umaze", "ant in a U, data from one start to one goal", limit=700),
+    _task("antmaze-medium-play", "medium", "ant in the medium maze, data to three chosen goals"),
+    _task("antmaze-medium-diverse", "medium", "ant in the medium maze, data between any two cells"),
+    _task("antmaze-medium-narrow", "medium", "ant in the medium maze, data from one start to one goal"),
+    _task("antmaze-large-play", "large", "ant in the large maze, data to seven chosen goals"),
+    _task("antmaze-large-diverse", "large", "ant in the large maze, data between any two cells"),
+)

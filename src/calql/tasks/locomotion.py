@@ -66,4 +66,4 @@ def _task(body: str, level: str) -> Task:
     )
 
 
-TASKS = {f"{body}-{level}": _task(body, level) for body in BODIES for level in LEVELS}
+TASKS = tuple(_task(body, level) for body in BODIES for level in LEVELS)

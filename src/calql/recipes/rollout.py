@@ -72,11 +72,12 @@ def pack(rows: Iterator[Row]) -> Dataset:
     ends = np.asarray(terminals, bool)
     truncated = np.zeros_like(ends)
     truncated[-1] = not ends[-1]
+    kind = np.uint8 if observations[0].dtype == np.uint8 else np.float32  # images stay what they are
     return Dataset(
-        np.asarray(observations, np.float32),
+        np.asarray(observations, kind),
         np.asarray(actions, np.float32),
         np.asarray(rewards, np.float32),
-        np.asarray(following, np.float32),
+        np.asarray(following, kind),
         ends,
         truncated,
     )

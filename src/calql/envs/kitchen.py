@@ -101,7 +101,7 @@ class Kitchen(gymnasium.Env[Floats, Floats]):
             robot.robot_pos_bound[:9].T,
         )
         self._solved = np.zeros(len(self.tasks), bool)
-        self._seen = np.zeros(59)
+        self.seen = np.zeros(59)  # the last observation, noise included: where the next action starts from
         self._observation = np.zeros(60, np.float32)
         self._observation[30:] = goal_vector(self.tasks)
         self._steps = 0
@@ -112,7 +112,7 @@ class Kitchen(gymnasium.Env[Floats, Floats]):
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Floats, dict[str, Any]]:
         super().reset(seed=seed)
-        self._seen = self.scene.reset(seed=seed)[0]["observation"]
+        self.seen = self.scene.reset(seed=seed)[0]["observation"]
         if options and "state" in options:
             qpos, qvel = options["state"]
             self.scene.robot_env.set_state(np.asarray(qpos, np.float64), np.asarray(qvel, np.float64))
@@ -123,7 +123,7 @@ class Kitchen(gymnasium.Env[Floats, Floats]):
 
     def step(self, action: Floats) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
         velocity = np.clip(2.0 * np.clip(action, -1.0, 1.0), *self._velocity_bounds)
-        position = self._seen[:9] + velocity * self.scene.robot_env.dt
+        position = self.seen[:9] + velocity * self.scene.robot_env.dt
         self._data.ctrl[:] = np.clip(position, *self._position_bounds)
         mujoco.mj_step(self._model, self._data, nstep=SUBSTEPS)
         self._look()
@@ -135,11 +135,11 @@ class Kitchen(gymnasium.Env[Floats, Floats]):
         """FrankaKitchen-v1's observation: positions and velocities of robot and objects, with noise."""
         joints = (self._qpos[:9], self._qvel[:9], self._qpos[9:], self._qvel[9:])
         draws = self.scene.robot_env.np_random.uniform(-1.0, 1.0, 59)
-        self._seen = np.concatenate(joints) + self._noise * draws
+        self.seen = np.concatenate(joints) + self._noise * draws
 
     def _observe(self) -> Floats:
-        self._observation[:9] = self._seen[:9]
-        self._observation[9:30] = self._seen[18:39]
+        self._observation[:9] = self.seen[:9]
+        self._observation[9:30] = self.seen[18:39]
         return self._observation.copy()
 
     def _info(self) -> dict[str, Any]:

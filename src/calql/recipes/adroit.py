@@ -17,9 +17,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calql.data.certify import Certifier, Check, Recording, spread_rows
 from calql.data.dataset import Bools, Dataset, concatenate
 from calql.data.store import BuildContext, Recipe, Source
-from calql.envs.adroit import HANDS, AdroitBinary, State
+from calql.envs.adroit import (
+    DOOR_OPEN,
+    HANDS,
+    PEN_COSINE,
+    PEN_DISTANCE,
+    RELOCATE_DISTANCE,
+    AdroitBinary,
+    State,
+)
 from calql.errors import UserError
 from calql.recipes.cloning import clone
 from calql.recipes.parallel import ordered_map
@@ -149,17 +158,11 @@ def human_successes(task: str, path: Path) -> list[Dataset]:
     for demonstration in read_human(task, path):
         if task == "pen":
             seen = demonstration.observations
-            found.append(cut(seen, demonstration.actions[:-1], pen_success(seen[1:])))
+            found.append(cut(seen, demonstration.actions[:-1], success_of(task, seen[1:])))
         else:
             seen, successes = replay(env, demonstration)
             found.append(cut(seen, demonstration.actions, successes))
     return [part for part in found if part is not None]
-
-
-def pen_success(observations: NDArray[np.float32]) -> Bools:
-    """The success predicate, from what is observed."""
-    close = np.linalg.norm(observations[:, 39:42], axis=1) < 0.075
-    return np.asarray(close & (np.sum(observations[:, 33:36] * observations[:, 36:39], axis=1) > 0.95))
 
 
 @dataclass(frozen=True)
@@ -255,6 +258,67 @@ def demonstrations_succeed(dataset: Dataset) -> Bools:
     return np.asarray(dataset.rewards[dataset.episode_ends] == 0.0)
 
 
+def success_of(task: str, observations: NDArray[Any]) -> Bools:
+    """The task's success predicate, from what is observed."""
+    if task == "door":
+        return np.asarray(observations[:, 28] >= DOOR_OPEN)
+    if task == "relocate":
+        return np.asarray(np.linalg.norm(observations[:, 36:39], axis=1) < RELOCATE_DISTANCE)
+    close = np.linalg.norm(observations[:, 39:42], axis=1) < PEN_DISTANCE
+    return np.asarray(close & (np.sum(observations[:, 33:36] * observations[:, 36:39], axis=1) > PEN_COSINE))
+
+
+def check(task: str, recording: Recording) -> Sequence[Check]:
+    """Binary rewards follow from the observations; recordings that know their states replay."""
+    dataset = recording.dataset
+    checks: list[Check] = []
+    if set(np.unique(dataset.rewards)) <= {-1.0, 0.0}:
+        solved = success_of(task, dataset.next_observations)
+        unlike = (solved != (dataset.rewards == 0.0)) | (solved != dataset.terminals)
+        checks.append(Check("share of rows whose reward or end differs", float(np.mean(unlike)), 0.001))
+    if recording.path is not None and _knows_states(recording.path):
+        checks += replay_checks(task, recording.path)
+    if not checks:  # neither binary rewards nor states: nothing could be compared
+        checks.append(Check("rows that can be compared", 0.0, 1.0, at_least=True))
+    return checks
+
+
+def replay_checks(task: str, path: Path) -> list[Check]:
+    """Demonstrations replayed from where they start: door by its widest opening, relocate by its success."""
+    env = AdroitBinary(task, ends=False)
+    if task == "pen":
+        error = float(np.median(pen_drift(env, path)))
+        return [Check("one-step error of the pen's position, median (m)", error, 0.001)]
+    pairs = [(d.observations, *replay(env, d)) for d in read_human(task, path)]
+    count = f"of {len(pairs)}"
+    if task == "door":
+        widest = [abs(seen[:-1, 28].max() - recorded[:, 28].max()) for recorded, seen, _ in pairs]
+        share = float(np.mean(np.asarray(widest) <= 0.02))
+        return [Check("share whose widest opening is within 0.02 rad", share, 0.8, at_least=True, detail=count)]
+    share = float(np.mean([successes.any() for *_, successes in pairs]))
+    return [Check("share that succeeds again", share, 1.0, at_least=True, detail=count)]
+
+
+def pen_drift(env: AdroitBinary, path: Path, most: int = 200) -> NDArray[np.float64]:
+    """Error of the pen's position after one step from recorded states: its spin outruns any longer replay."""
+    with np.load(path, allow_pickle=False) as stored:
+        columns = dict(stored)
+    goes_on = np.flatnonzero(~(columns["timeouts"] | columns["terminals"])[:-1])
+    errors = []
+    for row in goes_on[spread_rows(len(goes_on), most)]:
+        env.reset(options={"state": _start("pen", columns, 0, slice(row, row + 1))})
+        seen = env.step(columns["actions"][row])[0]
+        errors.append(np.linalg.norm(seen[24:27] - columns["observations"][row + 1, 24:27]))
+    return np.asarray(errors, np.float64)
+
+
+def _knows_states(path: Path) -> bool:
+    if path.suffix != ".npz" or not path.is_file():
+        return False
+    with np.load(path, allow_pickle=False) as stored:
+        return "init_qpos" in stored or "infos_desired_orien" in stored
+
+
 def _recipe(name: str) -> Recipe:
     task, composition = COMPOSITIONS[name]
     needs = (HUMAN[task],) + ((EXPERT[task],) if composition.demonstrations else ())
@@ -263,3 +327,5 @@ def _recipe(name: str) -> Recipe:
 
 
 RECIPES = {name: _recipe(name) for name in COMPOSITIONS}
+SHAPES = {"pen": ((45,), (24,)), "door": ((39,), (28,)), "relocate": ((39,), (30,))}
+CERTIFIERS = {f"{task}-binary": Certifier(*SHAPES[task], partial(check, task)) for task in HANDS}

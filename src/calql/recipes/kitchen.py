@@ -111,23 +111,24 @@ def four_tasks(dataset: Dataset) -> Bools:
 class Replay:
     """A demonstration to be replayed from its first recorded state."""
 
-    first: NDArray[np.float32]  # [59]
-    actions: NDArray[np.float32]
+    observations: NDArray[np.float32]  # [step, 59]
+    actions: NDArray[np.float32]  # [step, 9]
     tasks: tuple[str, ...]
 
 
 def reaches_its_tasks(job: Replay) -> bool:
     """Whether the recorded actions still lead to all the tasks that the demonstration is named after.
 
-    Without observation noise: an action is a velocity added to the last observed position, so noise
-    makes the arm wander off a recorded path.
+    An action is a velocity that starts from the *observed* position, so the noise in the recorded
+    observations is part of what was commanded: each action starts from the position recorded with it.
     """
     env = _quiet_kitchen()
-    first = job.first
+    first = job.observations[0]
     state = (np.concatenate([first[:9], first[18:39]]), np.concatenate([first[9:18], first[39:]]))
     env.reset(seed=0, options={"state": state})
     done = np.zeros(len(job.tasks), bool)
-    for action in job.actions:
+    for seen, action in zip(job.observations, job.actions, strict=True):
+        env.seen[:9] = seen[:9]
         env.step(action)
         done |= solved(env.scene.data.qpos, job.tasks)
         if done.all():
@@ -147,7 +148,7 @@ def replayed(path: Path, *, indices: Sequence[int] | None = None, processes: int
     chosen = range(len(demonstrations.lengths)) if indices is None else indices
     jobs = (
         Replay(
-            demonstrations.observations[demonstrations.rows(i)][0],
+            demonstrations.observations[demonstrations.rows(i)],
             demonstrations.actions[demonstrations.rows(i)],
             demonstrations.tasks[i],
         )

@@ -36,7 +36,7 @@ def main() -> None:
         with np.load(chosen.slices / f"antmaze-{name}-v0.npz") as stored:
             recorded = {key: stored[key] for key in ("observations", "actions", "rewards", "terminals")}
         draw(axes[0, column], maze, recorded["observations"], 3.0, f"D4RL, {len(recorded['rewards'])} recorded steps")
-        draw(axes[1, column], maze, built.observations[::20], 0.4, f"built, {len(built):,} steps")
+        draw(axes[1, column], maze, built.observations[::10], 0.4, f"built, {len(built):,} steps")
         axes[0, column].set_title(f"antmaze-{name}\n{axes[0, column].get_title()}", fontsize=9)
         walks = split(recorded["observations"])
         print(
@@ -55,14 +55,25 @@ def split(observations: np.ndarray) -> list[np.ndarray]:
 
 
 def summary(maze: str, walks: list[np.ndarray], actions: np.ndarray) -> str:
-    """Length of the longest walk, speed, height, spread of actions, and the area that two walks cover."""
+    """Walks, length, those that end on their backs, speed before that, actions, area that two walks cover."""
     whole = [walk for walk in walks if len(walk) > 500] or walks
-    speed = np.mean([np.linalg.norm(np.diff(walk[:, :2], axis=0), axis=1).mean() for walk in whole]) / 0.1
-    height = np.mean([walk[:, 2].mean() for walk in whole])
+    upright = [1.0 - 2.0 * (walk[:, 4] ** 2 + walk[:, 5] ** 2) > 0.0 for walk in whole]  # the torso's up direction
+    fallen = sum(not up[-1] for up in upright)
+    steps = [
+        np.linalg.norm(np.diff(walk[:, :2], axis=0), axis=1)[up[1:]] for walk, up in zip(whole, upright, strict=True)
+    ]
+    speed = np.concatenate(steps).mean() / 0.1
     pairs = [coverage(maze, np.concatenate(whole[i : i + 2])) for i in range(0, len(whole), 2)]
     low, high = np.quantile(pairs, [0.1, 0.9])
     area = f"{np.mean(pairs):.1%}" + (f" ({low:.1%} to {high:.1%})" if len(pairs) > 1 else "")
-    return f"{len(whole)} | {max(map(len, walks))} | {speed:.2f} | {height:.2f} | {np.abs(actions).mean():.2f} | {area}"
+    columns = (
+        len(whole),
+        max(map(len, walks)),
+        f"{fallen / len(whole):.0%}",
+        f"{speed:.2f}",
+        f"{np.abs(actions).mean():.2f}",
+    )
+    return " | ".join([*map(str, columns), area])
 
 
 def draw(axis: plt.Axes, maze: str, observations: np.ndarray, size: float, title: str) -> None:

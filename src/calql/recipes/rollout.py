@@ -72,7 +72,7 @@ def pack(rows: Iterator[Row]) -> Dataset:
     ends = np.asarray(terminals, bool)
     truncated = np.zeros_like(ends)
     truncated[-1] = not ends[-1]
-    kind = np.uint8 if observations[0].dtype == np.uint8 else np.float32  # images stay what they are
+    kind: type[np.generic] = np.uint8 if observations[0].dtype == np.uint8 else np.float32  # images stay
     return Dataset(
         np.asarray(observations, kind),
         np.asarray(actions, np.float32),

@@ -20,7 +20,7 @@ from calql.data import Dataset, check, load, normalise_actions
 from calql.engine.options import RunOptions
 from calql.engine.plan import Plan, make_plan
 from calql.errors import UserError, unknown
-from calql.methods import method_entry, preset
+from calql.methods import check_combination, method_entry, preset
 from calql.tasks import DEFAULT, Task, get_task
 from calql.tasks.own import MakeEnv, env_maker, own_task
 
@@ -67,11 +67,17 @@ class Experiment:
 def defaults(choice: Choice, task: Task | None = None) -> tuple[RunOptions, Any]:
     """The run and method options that apply before the user sets any."""
     entry, chosen = method_entry(choice.method), preset(choice.preset)
-    if task is None:
-        return RunOptions(), _set(entry.options(), chosen)
-    for_task = {**task.options.get("*", {}), **task.options.get(choice.method, {})}
-    run = _set(RunOptions(reference=task.reference), dataclasses.asdict(task.protocol))
-    return _set(_set(run, for_task), entry.run), _set(_set(entry.options(), for_task), chosen)
+    run, options = RunOptions(), entry.options()
+    for_all: Mapping[str, Any] = {}
+    for_method: Mapping[str, Any] = {}
+    if task is not None:
+        run = _set(RunOptions(reference=task.reference), dataclasses.asdict(task.protocol))
+        for_all, for_method = task.options.get("*", {}), task.options.get(choice.method, {})
+    merged = {**for_all, **entry.sets, **for_method}
+    options = _set(_set(options, merged), chosen)
+    if not entry.make(options).uses_reference:
+        run = dataclasses.replace(run, reference="none")
+    return _set(run, merged), options
 
 
 def resolve_task(
@@ -107,8 +113,12 @@ def resolve_task(
 def make_experiment(
     choice: Choice, task: Task, data: Dataset | None, run: RunOptions, options: Any, notes: list[str]
 ) -> Experiment:
-    """Load the data where they are not there yet and check them against the environment."""
+    """Refuse what does not go together, load the data where they are not there yet, check them."""
+    method = method_entry(choice.method).make(options)
+    check_combination(choice.method, method, reference=run.reference, mixing=run.mixing)
+    task = dataclasses.replace(task, rewards=task.method_rewards.get(choice.method, task.rewards))
     data = task.load_data() if data is None else data
+    check_combination(choice.method, method, image=data.observations.dtype == np.uint8)
     env = task.make_env()
     try:
         warnings = check(data, env, name=task.name)
@@ -126,8 +136,6 @@ def plan(experiment: Experiment) -> Plan:
         bounds = task.make_env().action_space
         held_out, _ = normalise_actions(task.held_out_data(), bounds.low, bounds.high)  # type: ignore[attr-defined]
     method = method_entry(choice.method).make(experiment.options)
-    if experiment.data.observations.dtype == np.uint8 and not method.supports_images:
-        raise UserError(f"the method '{choice.method}' cannot take images", mend="choose another with --method")
     label = f"{choice.method} on {task.name}, {experiment.run.seeds} seeds"
     discount = getattr(experiment.options, "discount", 0.99)
     return make_plan(label, task, method, experiment.run, experiment.data, held_out, discount)

@@ -89,6 +89,13 @@ def temperature_loss(log_alpha: jax.Array, log_probs: jax.Array, target_entropy:
     return -log_alpha * jnp.mean(jax.lax.stop_gradient(log_probs) + target_entropy)
 
 
+def exponential_temperature_loss(
+    log_alpha: jax.Array, log_probs: jax.Array, target_entropy: jax.Array | float
+) -> jax.Array:
+    """alpha * (entropy - H), with the entropy estimated by -mean log pi: the form of jaxrl, RLPD and ODT."""
+    return jnp.exp(log_alpha) * jnp.mean(jax.lax.stop_gradient(-log_probs) - target_entropy)
+
+
 def dual_weight(log_multiplier: jax.Array) -> jax.Array:
     """alpha' = exp(log alpha'), kept within [0, 1e6]."""
     return jnp.clip(jnp.exp(log_multiplier), 0.0, 1e6)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from calql.data import Dataset
 from calql.engine.rollout import Episode
 from calql.methods.base import Method, Spec, Transitions
 from calql.reference import Fit, MonteCarlo, Reference, Trajectory, fit_reference, over_episodes
@@ -24,6 +25,7 @@ class Inputs:
 
     logged: Transitions  # [row, ...]
     return_to_go: NDArray[np.float32]  # [row], discounted, of mapped rewards
+    episode_starts: NDArray[np.int64]  # first row of each logged episode
     spec: Spec
     reference: Reference
     rewards: RewardRule
@@ -61,8 +63,17 @@ def prepare(method: Method, reference: str, fit: Fit) -> Inputs:
         parts.append(columns_of(trajectory, data.next_observations[rows], data.rewards[rows], values, method.columns))
     logged = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     returns = over_episodes(MonteCarlo(fit.rewards, fit.discount), fit)
-    spec = Spec(data.observations.shape[1:], data.actions.shape[1], image=data.observations.dtype == np.uint8)
-    return Inputs(on_device(logged), returns, spec, fitted, fit.rewards, method.columns)
+    return Inputs(on_device(logged), returns, data.episode_starts, spec_of(data), fitted, fit.rewards, method.columns)
+
+
+def spec_of(data: Dataset) -> Spec:
+    """What networks are built for: shapes, and the statistics of observations that are vectors."""
+    shape, image = data.observations.shape[1:], data.observations.dtype == np.uint8
+    if image:
+        return Spec(shape, data.actions.shape[1], image=True)
+    flat = data.observations.astype(np.float64)
+    centre, spread = (tuple(float(x) for x in column) for column in (flat.mean(axis=0), flat.std(axis=0)))
+    return Spec(shape, data.actions.shape[1], mean=centre, std=spread)
 
 
 def on_device(columns: Columns) -> Transitions:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from calql.engine.mixing import check_mixing
+from calql.engine.mixing import POOLED, check_mixing
 from calql.errors import UserError
 
 
@@ -22,6 +23,12 @@ class RunOptions:
     """Environment steps of fine-tuning, per seed."""
     update_ratio: int = 1
     """Gradient steps per environment step."""
+    updates_per_episode: int = 0
+    """Gradient steps after each collected episode, whatever its length; 0: by --update-ratio."""
+    warmup_steps: int = 0
+    """Environment steps at the start of the online phase that earn no updates."""
+    warmup_actions: Literal["policy", "random"] = "policy"
+    """Who acts during them: the frozen policy, or uniform draws."""
     mixing: float = 0.5
     """Share of logged rows in an online batch; -1 pools all data."""
     reference: str = "monte-carlo"
@@ -30,6 +37,8 @@ class RunOptions:
     """Gradient steps that fit a reference value which is a network."""
     capacity: int = 1_000_000
     """Transitions that the online buffer holds; the oldest make room."""
+    keep_episodes: int = 0
+    """Episodes to draw from online: the best logged ones, the worst of which make room for collected ones; 0: all."""
     evaluate_offline_every: int = 50_000
     """Gradient steps between evaluations offline."""
     evaluate_online_every: int = 2_000
@@ -58,8 +67,17 @@ class RunOptions:
             "reference_updates",
         ):
             self._require(name, getattr(self, name) >= 1, "at least 1")
-        for name in ("offline_updates", "online_steps", "first_seed", "checkpoint_minutes"):
+        for name in (
+            "offline_updates",
+            "online_steps",
+            "first_seed",
+            "checkpoint_minutes",
+            "updates_per_episode",
+            "warmup_steps",
+            "keep_episodes",
+        ):
             self._require(name, getattr(self, name) >= 0, "at least 0")
+        self._require("mixing", not self.keep_episodes or self.mixing == POOLED, "-1 with --keep-episodes")
         self._require("hold_out", 0.0 <= self.hold_out < 1.0, "at least 0 and below 1")
         self._require("workers", self.workers >= -1, "at least -1")
 

@@ -71,6 +71,8 @@ def make_plan(
     """Value the data, fit the reference, choose the probes. `data` have actions in [-1, 1]."""
     if held_out is None and options.hold_out > 0:
         data, held_out = data.split(options.hold_out, seed=0)
+    if options.keep_episodes:
+        data = data.select_episodes(np.argsort(_episode_returns(data), kind="stable"))  # the worst first
     fit = Fit(data, task.rewards, discount, seed=options.first_seed, updates=options.reference_updates)
     inputs = prepare(method, options.reference, fit)
     logged = _probe(data, inputs.return_to_go, held_out=False)
@@ -79,6 +81,10 @@ def make_plan(
         returns = over_episodes(MonteCarlo(task.rewards, discount), Fit(held_out, task.rewards, discount))
         calibration = _probe(held_out, returns, held_out=True)
     return Plan(label, task, method, options, inputs, logged, calibration)
+
+
+def _episode_returns(data: Dataset) -> NDArray[np.float64]:
+    return np.add.reduceat(data.rewards.astype(np.float64), data.episode_starts)
 
 
 def _probe(data: Dataset, returns: NDArray[np.float32], *, held_out: bool) -> Probe:

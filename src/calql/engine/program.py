@@ -36,7 +36,7 @@ class Program:
 
     def fresh(self, state: Any, updates: jax.Array, logged: Transitions) -> Learning:
         """Learning with empty sums; their names come from the method itself."""
-        shape = (self.method.minibatches, self.method.batch_size)
+        shape = mixing.batch_shape(self.method)
         batch = jax.tree.map(lambda c: jax.ShapeDtypeStruct((*shape, *c.shape[1:]), c.dtype), logged)
         one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), state)
         _, metrics = jax.eval_shape(self.method.update, one, batch, jax.random.key(0))
@@ -52,6 +52,7 @@ class Program:
         keys: jax.Array,
         from_logged: jax.Array,
         due: jax.Array,
+        logged_start: jax.Array | None = None,
     ) -> Learning:
         """`due` [seed] updates of each seed; a seed that has done its share waits for the others.
 
@@ -59,18 +60,25 @@ class Program:
         result does not depend on how updates are cut into blocks.
         """
 
+        first = jnp.zeros_like(due) if logged_start is None else logged_start
+
         def one(
-            learning: Learning, replay: Replay, key: jax.Array, from_logged: jax.Array, left: jax.Array
+            learning: Learning,
+            replay: Replay,
+            key: jax.Array,
+            from_logged: jax.Array,
+            first: jax.Array,
+            left: jax.Array,
         ) -> Learning:
             key_batch, key_update = jax.random.split(jax.random.fold_in(key, learning.updates))
-            batch = mixing.draw(key_batch, logged, replay, from_logged, self.method.minibatches, self.method.batch_size)
+            batch = mixing.draw(key_batch, logged, replay, from_logged, first, mixing.batch_shape(self.method))
             state, metrics = self.method.update(learning.state, batch, key_update)
             sums = jax.tree.map(jnp.add, learning.sums, metrics)
             after = Learning(state, learning.updates + 1, sums, learning.counts + 1)
             return jax.tree.map(lambda new, old: jnp.where(left > 0, new, old), after, learning)
 
         def step(index: jax.Array, learning: Learning) -> Learning:
-            return jax.vmap(one)(learning, replay, keys, from_logged, due - index)
+            return jax.vmap(one)(learning, replay, keys, from_logged, first, due - index)
 
         return jax.lax.fori_loop(0, jnp.max(due), step, learning)
 

@@ -23,6 +23,7 @@ class Request:
 
     lane: int  # index of the policy among the stacked ones
     entropy: tuple[int, ...]  # seed of the run, purpose, episode number
+    random: bool = False  # uniform actions in place of the policy's
 
     @property
     def env_seed(self) -> int:
@@ -87,7 +88,10 @@ class Player:
             actions, carries = _act(
                 self.stage.method, explore, policies, carries, observations, rewards, np.int32(timestep), keys
             )
-            chosen = np.asarray(actions)
+            chosen = np.array(actions)
+            for lane in open_lanes:
+                if requests[lane].random:
+                    chosen[slots[lane]] = _uniform(requests[lane], timestep, chosen.shape[-1])
             open_lanes = [lane for lane in open_lanes if _step(envs[lane], episodes[lane], chosen[slots[lane]])]
             if not open_lanes:
                 break
@@ -115,6 +119,11 @@ def _assign(requests: Sequence[Request], count: int) -> tuple[list[tuple[int, in
         slots.append((request.lane, used[request.lane]))
         used[request.lane] += 1
     return slots, max(used)
+
+
+def _uniform(request: Request, timestep: int, dim: int) -> np.ndarray:
+    """A uniform action that follows from the request and the step."""
+    return np.random.default_rng([*request.entropy, timestep]).uniform(-1.0, 1.0, dim).astype(np.float32)
 
 
 @partial(jax.jit, static_argnums=(0, 2))

@@ -32,6 +32,7 @@ class Counters:
     """Where each seed stands. Every field [seed]."""
 
     env_steps: Counts
+    gradient_steps: Counts
     episodes: Counts  # collected
     debt: Counts  # gradient steps earned by collected steps and not done yet
     evaluations: Counts
@@ -118,7 +119,7 @@ class Run:
         if not self.online:
             return False
         c = self.counters
-        done = (c.env_steps >= self.options.online_steps) & (c.debt < self.plan.method.minibatches)
+        done = (c.env_steps >= self.options.online_steps) & (c.debt < self.program.method.minibatches)
         return bool(np.all(done & ~self._evaluation_due()))
 
     def _advance(self) -> None:
@@ -133,7 +134,7 @@ class Run:
 
     def _advance_offline(self) -> None:
         per_call = self.program.method.minibatches
-        done = int(self.learning.updates[0]) * per_call
+        done = int(self.counters.gradient_steps[0])
         target, interval = self.options.offline_updates, self.options.evaluate_offline_every
         if done < target and self.counters.evaluations[0] <= done // interval:
             self._evaluate(np.ones(self.options.seeds, bool))
@@ -174,9 +175,10 @@ class Run:
             return
         begun = time.monotonic()
         batch, logged = self.program.method.batch_size, len(self.plan.inputs.return_to_go)
+        first = self._first_logged_rows()
         share = [
-            offline_rows(self.options.mixing, batch, logged, int(steps)) if self.online else batch
-            for steps in self.counters.env_steps
+            offline_rows(self.options.mixing, batch, logged - int(start), int(steps)) if self.online else batch
+            for steps, start in zip(self.counters.env_steps, first, strict=True)
         ]
         self.learning = self.program.train(
             self.learning,
@@ -185,14 +187,24 @@ class Run:
             self._update_keys,
             jnp.asarray(share, jnp.int32),
             jnp.asarray(calls, jnp.int32),
+            jnp.asarray(first, jnp.int32),
         )
         jax.block_until_ready(self.learning.updates)
         gradient_steps = calls * self.program.method.minibatches
+        self.counters.gradient_steps += gradient_steps
         if self.online:
             self.counters.debt -= gradient_steps
         self.watch.training += time.monotonic() - begun
         self.watch.updates += int(gradient_steps.sum())
         self._show_progress()
+
+    def _first_logged_rows(self) -> Counts:
+        """Where each seed's logged data begin: with --keep-episodes, collected episodes push out the worst."""
+        starts, kept = self.plan.inputs.episode_starts, self.options.keep_episodes
+        if not (self.online and kept):
+            return np.zeros(self.options.seeds, np.int64)
+        dropped = np.clip(len(starts) + self.counters.episodes - kept, 0, len(starts))
+        return np.append(starts, len(self.plan.inputs.return_to_go))[dropped]
 
     # -- environments -------------------------------------------------------------------------------------
 
@@ -202,7 +214,10 @@ class Run:
             return
         begun = time.monotonic()
         chosen = np.flatnonzero(who)
-        requests = [Request(int(i), (self.plan.seeds[i], COLLECT, int(self.counters.episodes[i]))) for i in chosen]
+        requests = [
+            Request(int(i), (self.plan.seeds[i], COLLECT, int(self.counters.episodes[i])), self._acts_at_random(int(i)))
+            for i in chosen
+        ]
         episodes: list[Episode | None] = [None] * self.options.seeds
         for index, episode in zip(chosen, self._play(requests, explore=True), strict=True):
             episodes[index] = episode
@@ -212,10 +227,16 @@ class Run:
         self.watch.collecting += time.monotonic() - begun
         self.watch.env_steps += int(lengths.sum())
 
+    def _acts_at_random(self, index: int) -> bool:
+        warming_up = self.counters.env_steps[index] < self.options.warmup_steps
+        return bool(warming_up and self.options.warmup_actions == "random")
+
     def _count(self, index: int, episode: Episode) -> None:
         summary, c = episode.summary(), self.counters
         c.env_steps[index] += summary.length
-        c.debt[index] += summary.length * self.options.update_ratio
+        earning = min(summary.length, max(int(c.env_steps[index]) - self.options.warmup_steps, 0))
+        per_episode = self.options.updates_per_episode * (earning > 0)
+        c.debt[index] += per_episode or earning * self.options.update_ratio
         c.episodes[index] += 1
         c.collected_episodes[index] += 1
         c.collected_return[index] += summary.total
@@ -277,7 +298,7 @@ class Run:
             "seed": self.plan.seeds[index],
             "phase": "online" if self.online else "offline",
             "switch": switch,
-            "update": int(self.learning.updates[index]) * self.program.method.minibatches,
+            "update": int(c.gradient_steps[index]),
             "env_steps": int(c.env_steps[index]),
             "score": score,
             "return": float(np.mean([s.total for s in summaries])),
@@ -348,7 +369,7 @@ class Run:
         self.display.phase("online" if self.online else "offline")
 
     def _show_progress(self) -> None:
-        updates = float(np.mean(np.asarray(self.learning.updates))) * self.program.method.minibatches
+        updates = float(self.counters.gradient_steps.mean())
         rates = [rate / self.options.seeds for rate in self.watch.rates()]
         self.display.advance(round(updates), round(float(self.counters.env_steps.mean())), *rates)
 

@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
@@ -113,7 +114,7 @@ def _play_share(player: Player, policies: Policy, requests: Sequence[Request], e
     """Play with only the policies asked for: a worker rarely serves all of them."""
     lanes = sorted({request.lane for request in requests})
     chosen = jax.tree.map(lambda leaf: np.asarray(leaf)[lanes], policies)
-    local = [Request(lanes.index(request.lane), request.entropy) for request in requests]
+    local = [replace(request, lane=lanes.index(request.lane)) for request in requests]
     return player.play(chosen, local, explore=explore)
 
 

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from calql.errors import unknown
+from calql.errors import UserError, unknown
 from calql.methods.base import Method
 from calql.methods.cal_ql import CQL, CalQL
 from calql.methods.learner import ActorCritic
+
+POOLED = -1.0  # the mixing that draws from all data alike
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,7 @@ class Entry:
     summary: str
     options: type[Any]
     make: Callable[[Any], Method]
-    run: Mapping[str, Any] = field(default_factory=dict)  # run options that belong to the method
+    sets: Mapping[str, Any] = field(default_factory=dict)  # options of the run or the method, above a task's for all
 
 
 METHODS: dict[str, Entry] = {
@@ -52,6 +54,24 @@ def method_entry(name: str) -> Entry:
     return METHODS[name]
 
 
+def check_combination(
+    name: str, method: Method, *, reference: str = "none", mixing: float = POOLED, image: bool = False
+) -> None:
+    """Refuse what a method cannot do, before anything starts."""
+    if image and not method.supports_images:
+        raise UserError(f"the method '{name}' cannot take images", mend="choose another with --method")
+    if reference != "none" and not method.uses_reference:
+        raise UserError(
+            f"the method '{name}' takes no reference value, and --reference is {reference}",
+            mend="leave --reference out, or choose cal-ql",
+        )
+    if mixing != POOLED and method.sampling == "sequence":
+        raise UserError(
+            f"the method '{name}' draws whole stretches from one pool, and --mixing is {mixing:g}",
+            mend="leave --mixing out",
+        )
+
+
 def preset(name: str) -> Mapping[str, Any]:
     """Options as a named source has them; `paper` is the authors' code, which the defaults are already."""
     if name not in PRESETS:
@@ -59,4 +79,4 @@ def preset(name: str) -> Mapping[str, Any]:
     return PRESETS[name]
 
 
-__all__ = ["METHODS", "PRESETS", "Entry", "Method", "method_entry", "preset"]
+__all__ = ["METHODS", "PRESETS", "Entry", "Method", "check_combination", "method_entry", "preset"]

@@ -6,16 +6,21 @@ observations to act on; the engine vmaps it over seeds and scans it over updates
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar
 
 import jax
+import jax.numpy as jnp
 
+from calql.errors import UserError
 from calql.networks import Spec
+from calql.networks.encoder import random_shift
 
 State = Any  # a method's pytree: parameters, optimiser state, numeric hyper-parameters
 Policy = Any  # the part of the state that acting needs
 Carry = Any  # what a policy remembers within an episode; () for one that looks at the observation alone
 Metrics = dict[str, jax.Array]  # named scalars
+Sampling = Literal["transition", "sequence"]
+Numbers = TypeVar("Numbers", bound=tuple[Any, ...])
 
 
 class Transitions(NamedTuple):
@@ -48,10 +53,28 @@ class Moment(NamedTuple):
 class Method(Protocol):
     """The interface of every method. Instances are frozen dataclasses of their options, so they hash."""
 
-    columns: ClassVar[frozenset[str]]  # optional columns of Transitions it needs
-    uses_reference: ClassVar[bool]  # whether a reference value means anything to it
-    supports_images: ClassVar[bool]
-    sampling: ClassVar[Literal["transition", "sequence"]]
+    @property
+    def columns(self) -> frozenset[str]:
+        """Optional columns of Transitions that it needs."""
+        ...
+
+    @property
+    def uses_reference(self) -> bool:
+        """Whether a reference value means anything to it."""
+        ...
+
+    @property
+    def supports_images(self) -> bool: ...
+
+    @property
+    def sampling(self) -> Sampling:
+        """What one row of a batch is: a transition, or a stretch of `context` steps of one episode."""
+        ...
+
+    @property
+    def context(self) -> int:
+        """Steps of a sequence; 1 for transitions."""
+        ...
 
     @property
     def batch_size(self) -> int:
@@ -94,4 +117,77 @@ class Method(Protocol):
         ...
 
 
-__all__ = ["Carry", "Method", "Metrics", "Moment", "Policy", "Spec", "State", "Transitions"]
+class Defaults:
+    """What most methods have in common: one minibatch of transitions, no memory, nothing new online."""
+
+    columns: ClassVar[frozenset[str]] = frozenset()
+    uses_reference: ClassVar[bool] = False
+    supports_images: ClassVar[bool] = True
+    sampling: ClassVar[Sampling] = "transition"
+    context: ClassVar[int] = 1
+    minibatches: ClassVar[int] = 1
+    options: Any
+
+    @property
+    def batch_size(self) -> int:
+        return int(self.options.batch_size)
+
+    def policy(self, state: State) -> Policy:
+        return state.policy
+
+    def start(self, policy: Policy) -> Carry:
+        return ()
+
+    def value(self, state: State, observations: jax.Array, actions: jax.Array) -> jax.Array | None:
+        return None
+
+    def switch(self, state: State) -> tuple[Self, State]:
+        return self, state
+
+
+def traced(numbers: type[Numbers], options: Any) -> Numbers:
+    """The options of those names as arrays, so that seeds of one program may differ in them."""
+    return numbers(*(jnp.float32(getattr(options, name)) for name in numbers._fields))  # type: ignore[attr-defined]
+
+
+def augment(batch: Transitions, key: jax.Array) -> Transitions:
+    """A batch of images [minibatch, row, ...] each moved by a few pixels; vectors as they are."""
+    if batch.observations.dtype != jnp.uint8:
+        return batch
+    key_now, key_next = jax.random.split(key)
+    return batch._replace(
+        observations=_shifted(batch.observations, key_now),
+        next_observations=_shifted(batch.next_observations, key_next),
+    )
+
+
+def _shifted(images: jax.Array, key: jax.Array) -> jax.Array:
+    flat = images.reshape(-1, *images.shape[2:])
+    return random_shift(flat, key).reshape(images.shape)
+
+
+def last_minibatch(batch: Transitions) -> Transitions:
+    return jax.tree.map(lambda column: column[-1], batch)
+
+
+def require(condition: bool, name: str, value: object, allowed: str) -> None:
+    """Refuse an option by its name on the command line."""
+    if not condition:
+        raise UserError(f"--{name.replace('_', '-')} is {value}", mend=f"it must be {allowed}")
+
+
+__all__ = [
+    "Carry",
+    "Defaults",
+    "Method",
+    "Metrics",
+    "Moment",
+    "Policy",
+    "Spec",
+    "State",
+    "Transitions",
+    "augment",
+    "last_minibatch",
+    "require",
+    "traced",
+]

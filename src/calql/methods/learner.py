@@ -7,7 +7,7 @@ one learner. Losses are in `calql.losses`; this file says which parameters each 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ import optax
 import tyro
 
 from calql import losses
-from calql.methods.base import Carry, Metrics, Moment, Transitions
+from calql.methods.base import Carry, Defaults, Metrics, Moment, Transitions, augment, last_minibatch, require
 from calql.networks import (
     Critics,
     Initialiser,
@@ -74,16 +74,22 @@ class ActorCriticOptions:
     """Share of the new critic in its target at every update."""
     critic_steps: int = 1
     """Critic updates on consecutive minibatches before one policy update (RLPD: its update ratio)."""
+    critic_steps_online: int = 0
+    """The same after the switch; 0 keeps the offline number (WSRL: 4)."""
     policy_on_all: bool = False
     """With several critic steps, update the policy on all their minibatches (WSRL) and not on the last alone."""
 
     # SAC
     target_entropy: float = 0.0
-    """Entropy that the temperature steers to; 0 or more stands for minus the action dimension."""
+    """Entropy that the temperature steers to; 0 or more stands for minus --entropy-scale times the action dimension."""
+    entropy_scale: float = 1.0
+    """See --target-entropy (RLPD: 0.5)."""
     entropy_in_backup: bool = False
     """Subtract alpha log pi in the TD target."""
     policy_critic: Literal["min", "mean"] = "min"
     """How the policy's loss reduces the critics."""
+    temperature_form: Literal["logarithm", "exponential"] = "logarithm"
+    """What multiplies the entropy's distance in the temperature's loss: log alpha, or alpha itself (RLPD)."""
     temperature_states: Literal["current", "next"] = "current"
     """States whose entropy drives the temperature (WSRL: next)."""
     backup_actions: int = 10
@@ -130,22 +136,22 @@ class ActorCriticOptions:
     """Take the maximum after the importance correction (the paper's listing) and not before (its code)."""
 
     def __post_init__(self) -> None:
-        _require(self.critics >= 1, "critics", self.critics, "at least 1")
-        _require(
+        require(self.critics >= 1, "critics", self.critics, "at least 1")
+        require(
             0 <= self.target_subset <= self.critics,
             "target-subset",
             self.target_subset,
             "0 to the number of critics",
         )
-        _require(
+        require(
             0 <= self.penalised_critics <= self.critics,
             "penalised-critics",
             self.penalised_critics,
             "0 to the number of critics",
         )
         for name in ("batch_size", "critic_steps", "backup_actions", "sampled_actions"):
-            _require(getattr(self, name) >= 1, name.replace("_", "-"), getattr(self, name), "at least 1")
-        _require(0.0 <= self.discount < 1.0, "discount", self.discount, "at least 0 and below 1")
+            require(getattr(self, name) >= 1, name.replace("_", "-"), getattr(self, name), "at least 1")
+        require(0.0 <= self.discount < 1.0, "discount", self.discount, "at least 0 and below 1")
 
 
 class Numbers(NamedTuple):
@@ -175,22 +181,18 @@ class LearnerState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ActorCritic:
+class ActorCritic(Defaults):
     """SAC with the conservative regulariser; `options` decides which published method it is."""
 
     options: ActorCriticOptions
 
-    columns: ClassVar[frozenset[str]] = frozenset()
-    uses_reference: ClassVar[bool] = True
-    supports_images: ClassVar[bool] = True
-    sampling: ClassVar[Literal["transition", "sequence"]] = "transition"
+    @property
+    def uses_reference(self) -> bool:  # type: ignore[override]
+        """To calibrate with, or to log how often it would bound (CQL)."""
+        return self.options.conservative
 
     @property
-    def batch_size(self) -> int:
-        return self.options.batch_size
-
-    @property
-    def minibatches(self) -> int:
+    def minibatches(self) -> int:  # type: ignore[override]
         return self.options.critic_steps
 
     # -- critic ---------------------------------------------------------------------------------------
@@ -198,7 +200,7 @@ class ActorCritic:
     def critic_loss(
         self, critics: Critics, state: LearnerState, batch: Transitions, key: jax.Array
     ) -> tuple[jax.Array, Metrics]:
-        """Sum over critics of squared TD error plus the weighted regulariser (SPEC of the loss: docs/methods)."""
+        """Sum over critics of squared TD error plus the weighted regulariser (docs/methods/cal-ql.md)."""
         key_target, key_gap = jax.random.split(key)
         target = self.td_target(state, batch, key_target)
         features = critics.encode(batch.observations)
@@ -223,7 +225,7 @@ class ActorCritic:
     def td_target(self, state: LearnerState, batch: Transitions, key: jax.Array) -> jax.Array:
         """r + discount (1 - terminal) max over actions of min over target critics."""
         key_action, key_subset = jax.random.split(key)
-        gaussian = jax.vmap(state.policy)(batch.next_observations)
+        gaussian = state.policy(batch.next_observations)
         actions, log_probs = sample(gaussian, key_action, (self.options.backup_actions,))
         features = state.targets.encode(batch.next_observations)
         q = q_values(state.targets, features, actions)  # [critic, batch, sample]
@@ -248,8 +250,8 @@ class ActorCritic:
         count, (rows, dim) = self.options.sampled_actions, batch.actions.shape
         uniform = jax.random.uniform(key_random, (rows, count, dim), minval=-1.0, maxval=1.0)
         policy = state.policy
-        at_state, log_prob_policy = sample(jax.vmap(policy)(batch.observations), key_policy, (count,))
-        at_next, log_prob_next = sample(jax.vmap(policy)(batch.next_observations), key_next, (count,))
+        at_state, log_prob_policy = sample(policy(batch.observations), key_policy, (count,))
+        at_next, log_prob_next = sample(policy(batch.next_observations), key_next, (count,))
         actions = jnp.concatenate([uniform, at_state, at_next], axis=1)  # [batch, 3 sample, action]
         q_random, q_policy, q_next = jnp.split(q_values(critics, features, actions), 3, axis=2)
         reference = jnp.where(state.numbers.calibrate > 0, batch.reference, -jnp.inf)
@@ -302,7 +304,7 @@ class ActorCritic:
         key: jax.Array,
     ) -> tuple[jax.Array, jax.Array]:
         """SAC's policy loss, and the log-probabilities [batch] of the actions it drew."""
-        actions, log_probs = sample(jax.vmap(policy)(batch.observations), key)
+        actions, log_probs = sample(policy(batch.observations), key)
         q = q_values(critics, critics.encode(batch.observations), actions)
         reduce = jnp.min if self.options.policy_critic == "min" else jnp.mean
         return losses.entropy_regularised(log_probs, reduce(q, axis=0), alpha), log_probs
@@ -333,8 +335,10 @@ class ActorCritic:
             state.policy, critics, alpha, batch, key_policy
         )
         if self.options.temperature_states == "next":
-            _, log_probs = sample(jax.vmap(state.policy)(batch.next_observations), key_next)
-        alpha_gradient = jax.grad(losses.temperature_loss)(state.log_alpha, log_probs, state.numbers.target_entropy)
+            _, log_probs = sample(state.policy(batch.next_observations), key_next)
+        by_form = {"logarithm": losses.temperature_loss, "exponential": losses.exponential_temperature_loss}
+        temperature_loss = by_form[self.options.temperature_form]
+        alpha_gradient = jax.grad(temperature_loss)(state.log_alpha, log_probs, state.numbers.target_entropy)
         policy, policy_adam = descend(gradient, state.policy_adam, state.policy, rate)
         log_alpha, alpha_adam = descend(alpha_gradient, state.alpha_adam, state.log_alpha, rate)
         state = state._replace(policy=policy, policy_adam=policy_adam, log_alpha=log_alpha, alpha_adam=alpha_adam)
@@ -354,13 +358,13 @@ class ActorCritic:
         With one minibatch everything is differentiated at the parameters before the update, as the
         authors' code does; with several, the policy follows the critics that came out of them.
         """
-        key_critic, key_policy = jax.random.split(key)
-        steps = self.options.critic_steps
+        key_critic, key_policy, key_augment = jax.random.split(key, 3)
+        steps, batch = self.options.critic_steps, augment(batch, key_augment)
 
         def step(carry: LearnerState, inputs: tuple[Transitions, jax.Array]) -> tuple[LearnerState, Metrics]:
             return self.critic_step(carry, *inputs)
 
-        last = jax.tree.map(lambda column: column[-1], batch)
+        last = last_minibatch(batch)
         if steps == 1:
             after, critic_metrics = self.critic_step(state, last, key_critic)
         else:
@@ -378,12 +382,6 @@ class ActorCritic:
         return after, metrics
 
     # -- acting -----------------------------------------------------------------------------------------
-
-    def policy(self, state: LearnerState) -> TanhGaussianPolicy:
-        return state.policy
-
-    def start(self, policy: TanhGaussianPolicy) -> Carry:
-        return ()
 
     def act(
         self, policy: TanhGaussianPolicy, carry: Carry, moment: Moment, key: jax.Array, *, explore: bool
@@ -436,7 +434,7 @@ class ActorCritic:
 
     def numbers(self, spec: Spec) -> Numbers:
         o = self.options
-        entropy = o.target_entropy if o.target_entropy < 0 else -float(spec.action_dim)
+        entropy = o.target_entropy if o.target_entropy < 0 else -o.entropy_scale * spec.action_dim
         return Numbers(
             discount=jnp.float32(o.discount),
             policy_rate=jnp.float32(o.policy_rate),
@@ -457,12 +455,7 @@ class ActorCritic:
             )
         if not o.calibrate_online:
             numbers = numbers._replace(calibrate=jnp.zeros_like(numbers.calibrate))
-        online = replace(self, options=replace(o, conservative=o.conservative and o.conservative_online))
+        conservative = o.conservative and o.conservative_online
+        steps = o.critic_steps_online or o.critic_steps
+        online = replace(self, options=replace(o, conservative=conservative, critic_steps=steps))
         return online, state._replace(numbers=numbers)
-
-
-def _require(condition: bool, name: str, value: object, allowed: str) -> None:
-    from calql.errors import UserError
-
-    if not condition:
-        raise UserError(f"--{name} is {value}", mend=f"it must be {allowed}")

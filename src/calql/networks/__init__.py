@@ -1,25 +1,42 @@
-"""Networks as pytrees: perceptrons, the tanh-Gaussian policy and the ensemble of critics."""
+"""Networks as pytrees: perceptrons, policies, the ensemble of critics, the causal transformer, the image encoder."""
 
 from calql.networks.critic import Critics, move_towards, q_values
-from calql.networks.features import Identity, Spec, make_encoder
-from calql.networks.mlp import MLP, Initialiser, Precision, Style, linear
-from calql.networks.policy import Gaussian, TanhGaussianPolicy, log_prob, mode, sample
+from calql.networks.features import Identity, Pixels, Spec, Standardise, make_encoder
+from calql.networks.mlp import MLP, Initialiser, Precision, Style, drop_out, linear
+from calql.networks.policy import (
+    BoundedGaussianPolicy,
+    DeterministicPolicy,
+    Gaussian,
+    TanhGaussianPolicy,
+    clipped_sample,
+    log_prob,
+    mode,
+    normal_log_prob,
+    sample,
+)
 
 __all__ = [
     "MLP",
+    "BoundedGaussianPolicy",
     "Critics",
+    "DeterministicPolicy",
     "Gaussian",
     "Identity",
     "Initialiser",
+    "Pixels",
     "Precision",
     "Spec",
+    "Standardise",
     "Style",
     "TanhGaussianPolicy",
+    "clipped_sample",
+    "drop_out",
     "linear",
     "log_prob",
     "make_encoder",
     "mode",
     "move_towards",
+    "normal_log_prob",
     "q_values",
     "sample",
 ]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from calql.networks.mlp import MLP, Style
+
+Network = TypeVar("Network")
 
 
 class Critics(eqx.Module):
@@ -60,6 +63,6 @@ def q_values(critics: Critics, features: jax.Array, actions: jax.Array) -> jax.A
     return values.reshape(-1, *actions.shape[:-1])
 
 
-def move_towards(target: Critics, online: Critics, rate: jax.Array) -> Critics:
+def move_towards(target: Network, online: Network, rate: jax.Array) -> Network:
     """Polyak averaging: target <- rate * online + (1 - rate) * target, with the online values as they are now."""
     return jax.tree.map(lambda old, new: (1.0 - rate) * old + rate * new, target, online)

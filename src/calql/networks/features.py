@@ -1,4 +1,4 @@
-"""What a network sees of an observation: a vector as it is, an image through an encoder."""
+"""What a network sees of an observation: a vector as it is or standardised, an image through an encoder."""
 
 from __future__ import annotations
 
@@ -9,25 +9,58 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from calql.networks.encoder import ImageEncoder
+
+SPREAD_FLOOR = 1e-3  # added to the standard deviation, as TD3+BC does
+
 
 @dataclass(frozen=True)
 class Spec:
-    """Shapes that networks are built for."""
+    """What networks are built for: shapes, and where vectors lie in the data."""
 
     observation_shape: tuple[int, ...]
     action_dim: int
     image: bool = False
+    mean: tuple[float, ...] = ()  # of logged observations that are vectors
+    std: tuple[float, ...] = ()
 
 
 class Identity(eqx.Module):
     """Vectors pass as they are."""
 
-    def __call__(self, observation: jax.Array) -> jax.Array:
-        return observation.astype(jnp.float32)
+    def __call__(self, observations: jax.Array) -> jax.Array:
+        return observations.astype(jnp.float32)
 
 
-def make_encoder(spec: Spec, key: jax.Array) -> tuple[Callable[[jax.Array], jax.Array], int]:
+class Standardise(eqx.Module):
+    """Vectors in units of the spread that the logged data have. The statistics are constants, never trained."""
+
+    mean: tuple[float, ...] = eqx.field(static=True)
+    std: tuple[float, ...] = eqx.field(static=True)
+
+    def __call__(self, observations: jax.Array) -> jax.Array:
+        return (observations.astype(jnp.float32) - jnp.asarray(self.mean)) / (jnp.asarray(self.std) + SPREAD_FLOOR)
+
+
+class Pixels(eqx.Module):
+    """The image encoder applied to any number of leading axes: [..., row, column, channel] to [..., feature]."""
+
+    encoder: ImageEncoder
+
+    def __call__(self, images: jax.Array) -> jax.Array:
+        leading = images.shape[:-3]
+        features = jax.vmap(self.encoder)(images.reshape(-1, *images.shape[-3:]))
+        return features.reshape(*leading, -1)
+
+
+def make_encoder(
+    spec: Spec, key: jax.Array, *, standardise: bool = False
+) -> tuple[Callable[[jax.Array], jax.Array], int]:
     """The encoder for observations of this shape, and how many features it gives."""
     if spec.image:
-        raise NotImplementedError("image encoders")
+        height, width, channels = spec.observation_shape
+        encoder = ImageEncoder((height, width, channels), key=key)
+        return Pixels(encoder), encoder.projection.weight.shape[0]
+    if standardise and spec.mean:
+        return Standardise(spec.mean, spec.std), int(spec.observation_shape[0])
     return Identity(), int(spec.observation_shape[0])

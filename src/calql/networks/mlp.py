@@ -52,7 +52,7 @@ class MLP(eqx.Module):
         self.output = linear(sizes[-1], outputs, keys[-1], style.initialiser, style.output_gain)
         self.precision = style.precision
 
-    def __call__(self, x: jax.Array) -> jax.Array:
+    def __call__(self, x: jax.Array, *, dropout: float = 0.0, key: jax.Array | None = None) -> jax.Array:
         """[..., inputs] to [..., outputs]; hidden layers in the chosen precision, the output in float32.
 
         All rows at once rather than one by one under vmap: the product then comes out in the layout
@@ -65,7 +65,15 @@ class MLP(eqx.Module):
             if self.norms:
                 x = _normalise(self.norms[depth], x.astype(jnp.float32)).astype(dtype)
             x = jax.nn.relu(x)
+            if dropout and key is not None:
+                x = drop_out(x, dropout, jax.random.fold_in(key, depth))
         return _affine(self.output, x.astype(jnp.float32), jnp.dtype(jnp.float32))
+
+
+def drop_out(x: jax.Array, rate: float, key: jax.Array) -> jax.Array:
+    """Zero a share of the entries and scale up the others, so that the mean stays."""
+    kept = jax.random.bernoulli(key, 1.0 - rate, x.shape)
+    return jnp.where(kept, x / (1.0 - rate), 0.0).astype(x.dtype)
 
 
 def linear(inputs: int, outputs: int, key: jax.Array, initialiser: Initialiser, gain: float) -> eqx.nn.Linear:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from calql.networks.mlp import MLP, Style
 
 LOG_STD_RANGE = (-20.0, 2.0)
+INSIDE = 0.99999  # furthest that a logged action is taken to be from the middle of the box
 
 
 class Gaussian(eqx.Module):
@@ -70,6 +71,70 @@ class TanhGaussianPolicy(eqx.Module):
         return Gaussian(mean, log_std)
 
 
+class BoundedGaussianPolicy(eqx.Module):
+    """A Gaussian around tanh of the network, not squashed itself; its log standard deviation is one vector.
+
+    The vector is trained within `log_std_range`, or kept at the given standard deviation. Actions are
+    cut to the box when drawn. The policy of IQL and AWAC.
+    """
+
+    encoder: Callable[[jax.Array], jax.Array]
+    network: MLP
+    log_std: jax.Array | None
+    fixed_std: float = eqx.field(static=True)
+    log_std_range: tuple[float, float] = eqx.field(static=True)
+    dropout: float = eqx.field(static=True)
+
+    def __init__(
+        self,
+        encoder: Callable[[jax.Array], jax.Array],
+        features: int,
+        action_dim: int,
+        widths: Sequence[int],
+        *,
+        key: jax.Array,
+        fixed_std: float = 0.0,
+        log_std_range: tuple[float, float] = (-5.0, 2.0),
+        dropout: float = 0.0,
+        style: Style = Style(),
+    ) -> None:
+        self.encoder = encoder
+        self.network = MLP(features, action_dim, widths, key=key, style=style)
+        self.log_std = None if fixed_std else jnp.zeros(action_dim)
+        self.fixed_std, self.log_std_range, self.dropout = fixed_std, log_std_range, dropout
+
+    def __call__(self, observations: jax.Array, key: jax.Array | None = None) -> Gaussian:
+        """With a key, hidden units drop out; without one, none does."""
+        mean = jnp.tanh(self.network(self.encoder(observations), dropout=self.dropout, key=key))
+        if self.log_std is None:
+            return Gaussian(mean, jnp.full_like(mean, math.log(self.fixed_std)))
+        return Gaussian(mean, jnp.broadcast_to(jnp.clip(self.log_std, *self.log_std_range), mean.shape))
+
+
+class DeterministicPolicy(eqx.Module):
+    """One action per state: tanh of the network. The policy of TD3."""
+
+    encoder: Callable[[jax.Array], jax.Array]
+    network: MLP
+
+    def __init__(
+        self,
+        encoder: Callable[[jax.Array], jax.Array],
+        features: int,
+        action_dim: int,
+        widths: Sequence[int],
+        *,
+        key: jax.Array,
+        layer_norm: bool = False,
+        style: Style = Style(),
+    ) -> None:
+        self.encoder = encoder
+        self.network = MLP(features, action_dim, widths, key=key, layer_norm=layer_norm, style=style)
+
+    def __call__(self, observations: jax.Array) -> jax.Array:
+        return jnp.tanh(self.network(self.encoder(observations)))
+
+
 def mode(gaussian: Gaussian) -> jax.Array:
     """The deterministic action, tanh(mean)."""
     return jnp.tanh(gaussian.mean)
@@ -89,10 +154,22 @@ def sample(gaussian: Gaussian, key: jax.Array, samples: tuple[int, ...] = ()) ->
 
 
 def log_prob(gaussian: Gaussian, actions: jax.Array) -> jax.Array:
-    """Log-probability of given actions strictly inside the box."""
-    before_tanh = jnp.arctanh(actions)
+    """Log-probability of given actions, which count as at most `INSIDE` of the way to the edge of the box."""
+    before_tanh = jnp.arctanh(jnp.clip(actions, -INSIDE, INSIDE))
     noise = (before_tanh - gaussian.mean) / jnp.exp(gaussian.log_std)
     return _log_prob(before_tanh, noise, gaussian.log_std)
+
+
+def normal_log_prob(gaussian: Gaussian, actions: jax.Array) -> jax.Array:
+    """Log-probability [...] of actions under the Gaussian itself, without a tanh."""
+    noise = (actions - gaussian.mean) / jnp.exp(gaussian.log_std)
+    return jnp.sum(-0.5 * (noise**2 + math.log(2.0 * math.pi)) - gaussian.log_std, axis=-1)
+
+
+def clipped_sample(gaussian: Gaussian, key: jax.Array) -> jax.Array:
+    """Actions drawn from the Gaussian itself and cut to the box."""
+    noise = jax.random.normal(key, gaussian.mean.shape)
+    return jnp.clip(gaussian.mean + jnp.exp(gaussian.log_std) * noise, -1.0, 1.0)
 
 
 def _log_prob(before_tanh: jax.Array, noise: jax.Array, log_std: jax.Array) -> jax.Array:

@@ -96,4 +96,5 @@ class Task:
     reference: str = "monte-carlo"
     held_out_data: Callable[[], Dataset] | None = None  # logged like the data but never trained on
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # method ("*": all) -> its options here
+    method_rewards: Mapping[str, RewardRule] = field(default_factory=dict)  # where authors map otherwise
     stepping: Literal["in-process", "workers"] = "in-process"  # where environments of this cost step fastest

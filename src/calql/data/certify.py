@@ -5,11 +5,8 @@ A module of `calql.recipes` may offer `CERTIFIERS`, a mapping from task name to 
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +15,7 @@ from numpy.typing import NDArray
 
 from calql.data.dataset import Dataset, Ints
 from calql.data.load import load
-from calql.errors import UserError, unknown
+from calql.errors import UserError
 
 Predictor = Callable[[NDArray[Any], NDArray[Any]], tuple[NDArray[Any], float, bool]]  # o, a -> o', r, terminal
 
@@ -81,17 +78,15 @@ class Report:
 
 def certify(task: str, recorded: Dataset | Path | str) -> Report:
     """Check a dataset, or a file of one, against the simulator of a task."""
-    known = certifiers()
-    if task not in known:
-        raise unknown("task with a certifier", task, known)
+    certifier = _certifier(task)
     if isinstance(recorded, Dataset):
         recording = Recording(recorded)
     else:
         path = None if str(recorded).startswith("minari:") else Path(recorded).expanduser()
         recording = Recording(load(recorded), path)
     dataset = recording.dataset
-    require_shapes(task, known[task], dataset)
-    return Report(task, dataset.source, len(dataset), tuple(known[task].check(recording)))
+    require_shapes(task, certifier, dataset)
+    return Report(task, dataset.source, len(dataset), tuple(certifier.check(recording)))
 
 
 def require_shapes(task: str, certifier: Certifier, dataset: Dataset) -> None:
@@ -108,13 +103,10 @@ def require_shapes(task: str, certifier: Certifier, dataset: Dataset) -> None:
             )
 
 
-@cache
-def certifiers() -> Mapping[str, Certifier]:
-    """All certifiers of the package."""
-    package = importlib.import_module("calql.recipes")
-    found: dict[str, Certifier] = {}
-    for module in pkgutil.iter_modules(package.__path__):
-        found.update(getattr(importlib.import_module(f"calql.recipes.{module.name}"), "CERTIFIERS", {}))
+def _certifier(task: str) -> Certifier:
+    from calql.recipes import find  # recipes use this module, so it cannot import them
+
+    found: Certifier = find("CERTIFIERS", "task with a certifier", task)
     return found
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from calql.data.dataset import Dataset
 from calql.data.download import downloaded
@@ -15,20 +15,30 @@ from calql.errors import unknown
 from calql.recipes.bar import Bar
 
 
-@cache
+def offers(attribute: str) -> Iterator[Mapping[str, Any]]:
+    """What each module of the package offers under a name; a module is imported when its turn comes."""
+    for module in pkgutil.iter_modules(__path__):
+        yield getattr(importlib.import_module(f"{__name__}.{module.name}"), attribute, {})
+
+
+def find(attribute: str, kind: str, name: str) -> Any:
+    """The first offer of that name; the rest of the package, and what it imports, is left alone."""
+    known: list[str] = []
+    for offer in offers(attribute):
+        if name in offer:
+            return offer[name]
+        known.extend(offer)
+    raise unknown(kind, name, known)
+
+
 def recipes() -> Mapping[str, Recipe]:
     """All recipes of the package."""
-    found: dict[str, Recipe] = {}
-    for module in pkgutil.iter_modules(__path__):
-        found.update(getattr(importlib.import_module(f"{__name__}.{module.name}"), "RECIPES", {}))
-    return found
+    return {name: made for offer in offers("RECIPES") for name, made in offer.items()}
 
 
 def recipe(name: str) -> Recipe:
-    known = recipes()
-    if name not in known:
-        raise unknown("dataset recipe", name, known)
-    return known[name]
+    found: Recipe = find("RECIPES", "dataset recipe", name)
+    return found
 
 
 def load(name: str, *, seed: int = 0, size: int | None = None) -> Dataset:

@@ -9,7 +9,7 @@ import numpy as np
 import optax
 from numpy.typing import NDArray
 
-from calql.networks import MLP
+from calql.networks import MLP, Style
 from calql.recipes.policies import Layer, Policy
 
 WIDTHS = (256, 256)
@@ -46,11 +46,11 @@ def clone(
 @eqx.filter_jit
 def _fit(inputs: jax.Array, targets: jax.Array, key: jax.Array, updates: int) -> MLP:
     start, draw = jax.random.split(key)
-    network = MLP(inputs.shape[1], targets.shape[1], WIDTHS, key=start)
+    network = MLP(inputs.shape[1], targets.shape[1], WIDTHS, key=start, style=Style(initialiser="lecun"))
     optimiser = optax.adam(RATE)
 
     def loss(network: MLP, rows: jax.Array) -> jax.Array:
-        return jnp.mean((jnp.tanh(jax.vmap(network)(inputs[rows])) - targets[rows]) ** 2)
+        return jnp.mean((jnp.tanh(network(inputs[rows])) - targets[rows]) ** 2)
 
     def update(carry: tuple[MLP, optax.OptState], key: jax.Array) -> tuple[tuple[MLP, optax.OptState], None]:
         network, state = carry

@@ -9,7 +9,7 @@ from calql.recipes.pick_place import RECIPES, episodes, successes
 
 
 def test_about_half_of_the_episodes_succeed() -> None:
-    dataset = episodes(range(240))
+    dataset = episodes(range(150))
     share = successes(dataset).mean()
     assert 0.4 < share < 0.6
     assert dataset.rewards.sum() == successes(dataset).sum()

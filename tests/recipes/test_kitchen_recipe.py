@@ -1,0 +1,108 @@
+"""Kitchen recipes: D4RL's layout and rewards, and demonstrations that reach their tasks again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calql.data.certify import Recording, certify
+from calql.data.dataset import Dataset
+from calql.data.store import BuildContext
+from calql.envs.kitchen import GOALS, TASK_SETS
+from calql.errors import UserError
+from calql.recipes import kitchen
+from calql.recipes.kitchen import EVERYBODY, RECIPES, Demonstrations, as_dataset, four_tasks, read_demonstrations
+
+SOURCES = Path(os.environ.get("CALQL_SHARED_DATA", Path(__file__).resolve().parents[2].parent / "shared" / "data"))
+needs_sources = pytest.mark.skipif(
+    not (SOURCES / EVERYBODY.path).is_file(),
+    reason=f"no demonstrations under {SOURCES} (set CALQL_SHARED_DATA)",
+)
+
+
+def made_up() -> Demonstrations:
+    """Two demonstrations of 3 and 2 steps; the first opens the microwave and then the slide cabinet."""
+    observations = np.random.default_rng(0).normal(0, 0.01, (5, 59)).astype(np.float32)
+    observations[1:3, 9 + 22] = -0.75  # joints follow 9 robot positions and 9 robot velocities
+    observations[2, 9 + 19] = 0.37
+    return Demonstrations(observations, np.zeros((5, 9), np.float32), np.array([3, 2]), (("microwave",),) * 2)
+
+
+def test_rewards_count_the_tasks_satisfied_now_and_demonstrations_end_terminal() -> None:
+    dataset = as_dataset(made_up(), "partial", "made up")
+    assert dataset.rewards.tolist() == [0, 1, 2, 0, 0]
+    assert dataset.terminals.tolist() == [False, False, True, False, True]
+    assert not dataset.truncated.any()
+    assert dataset.observations.shape == (5, 60)
+    assert np.array_equal(dataset.next_observations[0], dataset.observations[1])
+    assert np.array_equal(dataset.next_observations[2], dataset.observations[2])  # not the next demonstration's
+    assert as_dataset(made_up(), "mixed", "made up").rewards.tolist() == [0, 1, 1, 0, 0]
+
+
+def test_certify_checks_goal_and_reward_of_data_without_states() -> None:
+    dataset = as_dataset(made_up(), "partial", "made up")
+    assert all(check.passed for check in kitchen.check("partial", Recording(dataset)))
+    goal, reward = kitchen.check("mixed", Recording(dataset))
+    assert goal.value == 5
+    assert not reward.passed
+
+
+def test_data_of_another_task_is_refused() -> None:
+    ant = Dataset(
+        observations=np.zeros((1, 29), np.float32),
+        actions=np.zeros((1, 8), np.float32),
+        rewards=np.zeros(1, np.float32),
+        next_observations=np.zeros((1, 29), np.float32),
+        terminals=np.ones(1, bool),
+        truncated=np.zeros(1, bool),
+    )
+    with pytest.raises(UserError, match="29 dimensions and kitchen-mixed's have 60"):
+        certify("kitchen-mixed", ant)
+
+
+def test_every_word_of_a_folder_name_is_a_task() -> None:
+    assert set(kitchen.WORDS.values()) == set(GOALS)
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_without_sources_one_line_says_what_is_missing(name: str) -> None:
+    with pytest.raises(UserError, match=r"missing kitchen/.*npz .*from relay-policy-learning"):
+        RECIPES[name].build(BuildContext(seed=0))
+
+
+def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", actions=np.zeros((3, 9)), observations=np.zeros((3, 60)))
+    with pytest.raises(UserError, match="no kitchen demonstrations"):
+        read_demonstrations(tmp_path / "x.npz")
+
+
+@needs_sources
+def test_complete_is_d4rls_set_to_the_row() -> None:
+    dataset = RECIPES["kitchen-complete"].build(BuildContext(seed=0, sources=SOURCES))
+    with np.load(SOURCES / kitchen.COMPLETE.path) as stored:
+        assert np.array_equal(dataset.observations, stored["observations"])
+        assert np.array_equal(dataset.rewards, stored["rewards"])
+        assert np.array_equal(dataset.terminals, stored["terminals"])
+    assert (len(dataset), len(dataset.episode_ends)) == (3680, 19)
+    assert four_tasks(dataset).all()
+
+
+@needs_sources
+def test_partial_and_mixed_are_everybody_with_goals_of_their_own() -> None:
+    context = BuildContext(seed=0, sources=SOURCES)
+    partial, mixed = (RECIPES[f"kitchen-{kind}"].build(context) for kind in ("partial", "mixed"))
+    assert len(partial) == len(mixed) == 131_352
+    assert np.array_equal(partial.actions, mixed.actions)
+    assert (four_tasks(partial).sum(), four_tasks(mixed).sum()) == (19, 0)
+    with np.load(SOURCES / EVERYBODY.path) as stored:
+        assert np.array_equal(partial.rewards, stored["reward_partial_d4rl"])
+        assert np.array_equal(mixed.rewards, stored["reward_mixed_d4rl"])
+    assert set(TASK_SETS["mixed"]) - set(TASK_SETS["partial"]) == {"bottom burner"}
+
+
+@needs_sources
+def test_demonstrations_reach_their_four_tasks_again() -> None:
+    assert kitchen.replayed(SOURCES / EVERYBODY.path, indices=[7]).all()

@@ -1,0 +1,85 @@
+"""Films of episodes: pick-and-place anywhere, MuJoCo where there is OpenGL, and one clear line elsewhere."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import imageio.v3 as imageio
+import numpy as np
+import pytest
+
+import calql.tasks
+from calql.envs.pick_place import PickPlace
+from calql.errors import UserError
+from calql.render import _picture, film, render, write
+from calql.tasks import adroit, pick_place
+
+
+@pytest.fixture(autouse=True)
+def _tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {task.name: task for task in (*pick_place.TASKS, *adroit.TASKS)}
+    monkeypatch.setattr(calql.tasks, "get_task", known.__getitem__)
+
+
+def test_pick_place_is_filmed_without_gl(tmp_path: Path) -> None:
+    out = render("pick-place", tmp_path / "films" / "episode.gif", seed=3)
+    frames = imageio.imread(out)
+    assert frames.ndim == 4
+    assert 2 <= len(frames) <= 41
+    assert frames.shape[1:] == (192, 192, 3)
+
+
+def test_the_policy_acts_and_the_seed_decides() -> None:
+    seen: list[Any] = []
+
+    def still(observation: Any) -> np.ndarray:
+        seen.append(observation)
+        return np.zeros(4, np.float32)
+
+    first = list(film(PickPlace(), still, 5, 40))
+    assert len(first) == 41
+    assert len(seen) == 40
+    assert seen[0].shape == (48, 48, 3)
+    assert np.array_equal(first, list(film(PickPlace(), still, 5, 40)))
+
+
+def test_without_gl_one_line_says_what_to_install() -> None:
+    class NoGL(PickPlace):
+        def render(self) -> Any:
+            raise RuntimeError("an OpenGL platform library has not been loaded")
+
+    with pytest.raises(UserError, match=r"no OpenGL.*libegl1.*MUJOCO_GL=egl.*libosmesa6") as raised:
+        _picture(NoGL())
+    assert "\n" not in str(raised.value)
+
+
+def test_mujoco_is_filmed_or_the_reason_is_given(tmp_path: Path) -> None:
+    """In a process of its own: a broken GL can end the process that tries it."""
+    script = (
+        "import calql.tasks; from calql.tasks import adroit; from calql.errors import UserError\n"
+        "from calql.render import render\n"
+        "from dataclasses import replace\n"
+        "calql.tasks.get_task = lambda name: replace(adroit.TASKS[1], episode_limit=4)\n"
+        "try: print('film', render('door-binary', 'door.gif'))\n"
+        "except UserError as problem: print('reason', problem)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    if ran.stdout.startswith("film"):
+        assert imageio.imread(tmp_path / "door.gif").shape[0] >= 2
+    else:
+        assert ran.stdout.startswith("reason this machine has no OpenGL"), ran.stderr
+
+
+def test_another_ending_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"name it \.gif or \.mp4"):
+        render("pick-place", tmp_path / "film.avi")
+
+
+def test_a_fast_task_shows_every_fourth_picture_and_the_last(tmp_path: Path) -> None:
+    pictures = [np.full((8, 8, 3), 10 * i, np.uint8) for i in range(10)]
+    frames = imageio.imread(write(tmp_path / "x.gif", pictures, rate=100.0))
+    assert len(frames) == 4
+    assert abs(int(frames[-1].max()) - 90) < 8

@@ -167,7 +167,8 @@ def build(name: str, plan: Plan, context: BuildContext) -> Dataset:
 
 def _notes(plan: Plan) -> tuple[str, ...]:
     starts = "the start cell" if plan.starts is None else f"{len(plan.starts)} free cells"
-    goals = "the evaluation goal" if plan.goals is None else f"{len(plan.goals)} goal cells"
+    cells_of_goals = len(plan.goals or ())
+    goals = f"{cells_of_goals} goal cells" if cells_of_goals > 1 else "the evaluation goal's cell"
     x, y = middle_goal(plan.maze)
     return (
         f"walks of {'at most ' if plan.stops else ''}{plan.steps} steps from {starts} to {goals}, noise {NOISE}",

@@ -104,5 +104,8 @@ def serve() -> None:
             answer = (True, problem)
         except Exception as problem:
             answer = (True, RuntimeError(f"{type(problem).__name__} in a worker: {problem}"))
-        pickle.dump(answer, answers, protocol=5)
-        answers.flush()
+        try:
+            pickle.dump(answer, answers, protocol=5)
+            answers.flush()
+        except BrokenPipeError:  # the other end is gone
+            os._exit(1)

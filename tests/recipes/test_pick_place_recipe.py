@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from calql.data.certify import certify
 from calql.data.store import BuildContext
 from calql.recipes.pick_place import RECIPES, episodes, successes
 
@@ -34,3 +37,12 @@ def test_observations_are_images_that_follow_each_other() -> None:
     assert dataset.observations.shape[1:] == (48, 48, 3)
     rows = next(iter(dataset.episodes()))
     assert np.array_equal(dataset.observations[rows][1:], dataset.next_observations[rows][:-1])
+
+
+def test_certify_accepts_what_was_recorded_and_finds_a_lost_end() -> None:
+    dataset = episodes(range(6))
+    assert certify("pick-place", dataset).passed
+    paid = np.flatnonzero(dataset.terminals)[:1]
+    assert len(paid)
+    wrong = replace(dataset, rewards=np.where(np.isin(np.arange(len(dataset)), paid), 0, dataset.rewards))
+    assert not certify("pick-place", wrong).passed

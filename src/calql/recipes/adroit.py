@@ -30,7 +30,6 @@ from calql.envs.adroit import (
     State,
 )
 from calql.errors import UserError
-from calql.recipes.cloning import clone
 from calql.recipes.parallel import ordered_map
 from calql.recipes.policies import Policy, load_policy
 from calql.recipes.rollout import episode_rng, stream_of
@@ -244,6 +243,8 @@ def build(name: str, context: BuildContext) -> Dataset:
 
 def _cloned(task: str, demonstrations: Sequence[Dataset], rollouts: int, context: BuildContext) -> list[Dataset]:
     """Successes of a policy cloned from the demonstrations, out of a stated number of rollouts."""
+    from calql.recipes.cloning import clone  # and with it JAX, which no other set needs
+
     together = concatenate(demonstrations, source=task)
     observations = np.asarray(together.observations, np.float32)
     policy = clone(observations, together.actions, seed=context.seed, noise=CLONE_NOISE)

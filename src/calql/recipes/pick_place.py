@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from calql.data.certify import Certifier, Check, Recording, spread_rows
 from calql.data.dataset import Bools, Dataset, concatenate
 from calql.data.store import BuildContext, Recipe
 from calql.envs.pick_place import INNER, REACH, RIM, STEPS, PickPlace, State
@@ -18,6 +19,7 @@ EPISODES_PER_JOB = 25
 AIM = 0.023  # m: spread of the place where an attempt closes its fingers, off the object's centre
 SHAKE = 0.25  # spread of the noise on every action
 MISTAKE = 0.3  # share of attempts that go for the distractor
+MOST_ROWS = 2000  # looked at when certifying
 HOVER = 0.12  # m above the table where it travels
 
 
@@ -118,6 +120,25 @@ def describe(dataset: Dataset) -> Mapping[str, Any]:
     return {"policy": {"aim": AIM, "shake": SHAKE, "mistake": MISTAKE, "hover": HOVER}}
 
 
+def check(recording: Recording) -> Sequence[Check]:
+    """Images do not tell the state they were taken of, so what can be compared is how episodes hang together."""
+    dataset = recording.dataset
+    goes_on = ~(dataset.terminals | dataset.truncated)[:-1]
+    rows = np.flatnonzero(goes_on)
+    rows = rows[spread_rows(len(rows), MOST_ROWS)]
+    torn = np.any(dataset.next_observations[rows] != dataset.observations[rows + 1], axis=(1, 2, 3))
+    return [
+        Check("rows that are rewarded but not terminal or the reverse", _unlike(dataset), 0),
+        Check("longest episode", float(dataset.episode_lengths.max()), STEPS),
+        Check("share of next images that are not the next row's", float(np.mean(torn)), 0.0),
+    ]
+
+
+def _unlike(dataset: Dataset) -> int:
+    return int(((dataset.rewards == 1.0) != dataset.terminals).sum())
+
+
+CERTIFIERS = {"pick-place": Certifier((48, 48, 3), (4,), check)}
 RECIPES = {
     "pick-place": Recipe(
         "pick-place",

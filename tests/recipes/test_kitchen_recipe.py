@@ -42,10 +42,13 @@ def test_rewards_count_the_tasks_satisfied_now_and_demonstrations_end_terminal()
     assert as_dataset(made_up(), "mixed", "made up").rewards.tolist() == [0, 1, 1, 0, 0]
 
 
-def test_certify_checks_goal_and_reward_of_data_without_states() -> None:
+def test_certify_tells_the_goal_the_reward_and_the_replay_apart() -> None:
     dataset = as_dataset(made_up(), "partial", "made up")
-    assert all(check.passed for check in kitchen.check("partial", Recording(dataset)))
-    goal, reward = kitchen.check("mixed", Recording(dataset))
+    goal, reward, replay = kitchen.check("partial", Recording(dataset))
+    assert goal.passed
+    assert reward.passed
+    assert replay.value == 0.5  # nobody touched the microwave that opens by itself; the other did nothing
+    goal, reward, _ = kitchen.check("mixed", Recording(dataset))
     assert goal.value == 5
     assert not reward.passed
 
@@ -104,5 +107,8 @@ def test_partial_and_mixed_are_everybody_with_goals_of_their_own() -> None:
 
 
 @needs_sources
-def test_demonstrations_reach_their_four_tasks_again() -> None:
+def test_demonstrations_reach_their_tasks_again_with_and_without_velocities() -> None:
     assert kitchen.replayed(SOURCES / EVERYBODY.path, indices=[7]).all()
+    dataset = RECIPES["kitchen-complete"].build(BuildContext(seed=0, sources=SOURCES))
+    one = dataset.select_episodes([4])
+    assert all(check.passed for check in kitchen.check("complete", Recording(one)))

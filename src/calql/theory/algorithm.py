@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from calql.theory.conditions import Instance
 from calql.theory.mdp import MDP, greedy_value, one_hot_greedy, policy_value
-from calql.theory.regression import Data, Tuples, draw
+from calql.theory.regression import Data, Transition, draw
 
 TOLERANCE = 1e-4
 """Single-precision slack of the comparisons f <= Q* and f <= Q^ref."""
@@ -69,13 +69,13 @@ def rules(variant: Variant, instance: Instance, pessimism: float) -> Rules:
     )
 
 
-def fitted_q(data: Data, rule: Rules) -> Float[Array, "h s a"]:
+def fitted_q(data: tuple[Data, ...], rule: Rules) -> Float[Array, "h s a"]:
     """Lines 6-10: conservative least squares backward over the steps, then f = max(f, Q^ref)."""
     horizon, states, _ = rule.floor.shape
     next_value = jnp.zeros(states)
     table = []
     for h in reversed(range(horizon)):
-        estimate, width = data.fit(h, next_value)
+        estimate, width = data[h].fit(next_value)
         conservative = jnp.clip(estimate - rule.pessimism * width, 0.0, rule.ceiling[h])
         f = jnp.maximum(conservative, rule.floor[h])
         next_value = f.max(axis=-1)
@@ -83,7 +83,7 @@ def fitted_q(data: Data, rule: Rules) -> Float[Array, "h s a"]:
     return jnp.stack(table[::-1])
 
 
-def rollout(mdp: MDP, policy: Float[Array, "h s a"], key: Key[Array, ""]) -> Tuples:
+def rollout(mdp: MDP, policy: Float[Array, "h s a"], key: Key[Array, ""]) -> list[Transition]:
     """One episode: at every step one tuple distributed as d_h^policy (m_on = 1)."""
     uniform = jax.random.uniform(key, (mdp.horizon + 1, 2))
     cumulative = jnp.cumsum(mdp.transition, axis=-1)
@@ -93,9 +93,9 @@ def rollout(mdp: MDP, policy: Float[Array, "h s a"], key: Key[Array, ""]) -> Tup
         action = jnp.argmax(policy[h, state])
         reward = (uniform[h, 0] < mdp.reward_mean[h, state, action]).astype(policy.dtype)
         next_state = draw(cumulative[h, state, action], uniform[h, 1])
-        steps.append((state, action, reward, next_state))
+        steps.append(Transition(state, action, reward, next_state))
         state = next_state
-    return Tuples(*(jnp.stack(column) for column in zip(*steps, strict=True)))
+    return steps
 
 
 class Episode(NamedTuple):
@@ -111,13 +111,10 @@ class Episode(NamedTuple):
     """Share of the table where f^k > Q*, against Assumption H.1."""
 
 
-D = TypeVar("D", bound=Data)
-
-
 def fine_tune(
     instance: Instance,
     rule: Rules,
-    data: D,
+    data: tuple[Data, ...],
     episodes: Int[Array, ""] | int,
     key: Key[Array, ""],
     *,
@@ -128,12 +125,13 @@ def fine_tune(
     `episodes` may be traced, so one compilation serves every K up to `buffer`; what lies past it is zero.
     """
 
-    def iterate(k: Array, carry: tuple[D, Array, Episode]) -> tuple[D, Array, Episode]:
+    def iterate(k: Array, carry: tuple[tuple[Data, ...], Array, Episode]) -> tuple[tuple[Data, ...], Array, Episode]:
         gathered, f, record = carry
         policy = one_hot_greedy(f)
         measured = _measure(instance, f, policy)
         record = jax.tree.map(lambda column, entry: column.at[k].set(entry), record, measured)
-        gathered = gathered.add(rollout(instance.mdp, policy, jax.random.fold_in(key, k)))
+        seen = rollout(instance.mdp, policy, jax.random.fold_in(key, k))
+        gathered = tuple(step.add(transition) for step, transition in zip(gathered, seen, strict=True))
         return gathered, fitted_q(gathered, rule), record
 
     empty = Episode(*(jnp.zeros(buffer) for _ in Episode._fields))

@@ -131,6 +131,18 @@ def growth_exponent(results: Results, condition: str, variant: str, family: str)
     return bootstrap(exponent(results.budgets), sample)
 
 
+def pooled_exponent(results: Results, condition: str, variant: str) -> Interval:
+    """The same over the fixed families together, each regret in units of its V*."""
+    lost = [
+        results.grown_regret(condition, variant, family)
+        / np.array(
+            [[results.found[condition, family, n].optimal_value] for n in range(results.scale.scaling_instances)]
+        )
+        for family in results.families
+    ]
+    return bootstrap(exponent(results.budgets), np.stack(lost))
+
+
 @dataclass(frozen=True)
 class BoundCheck:
     """The bound with its one constant."""

@@ -54,14 +54,14 @@ def optimal_q(mdp: MDP) -> Float[Array, "h s a"]:
     return _backup(mdp, lambda _, q: q.max(axis=-1), mdp.reward_mean)
 
 
-def policy_q(mdp: MDP, policy: Float[Array, "h s a"]) -> Float[Array, "h s a"]:
+def policy_q(mdp: MDP, policy: Float[Array, "h s a"], *, unroll: bool = False) -> Float[Array, "h s a"]:
     """Q^pi of any policy, exactly."""
-    return _backup(mdp, lambda probability, q: (probability * q).sum(axis=-1), policy)
+    return _backup(mdp, lambda probability, q: (probability * q).sum(axis=-1), policy, unroll)
 
 
 def policy_value(mdp: MDP, policy: Float[Array, "h s a"]) -> Float[Array, ""]:
-    """E_rho V_0^pi."""
-    return mdp.start @ (policy[0] * policy_q(mdp, policy)[0]).sum(axis=-1)
+    """E_rho V_0^pi; unrolled, because every episode of every run asks for it."""
+    return mdp.start @ (policy[0] * policy_q(mdp, policy, unroll=True)[0]).sum(axis=-1)
 
 
 def greedy_value(mdp: MDP, f: Float[Array, "h s a"]) -> Float[Array, ""]:
@@ -80,7 +80,9 @@ def occupancy(mdp: MDP, policy: Float[Array, "h s a"]) -> Float[Array, "h s a"]:
     return jax.lax.scan(step, mdp.start, (policy, mdp.transition))[1]
 
 
-def _backup(mdp: MDP, value: Callable[[Array, Array], Array], weights: Array) -> Float[Array, "h s a"]:
+def _backup(
+    mdp: MDP, value: Callable[[Array, Array], Array], weights: Array, unroll: bool = False
+) -> Float[Array, "h s a"]:
     """Backward recursion; `value(weights_h, q_h)` turns the table of step h into its state values."""
 
     def step(
@@ -91,4 +93,4 @@ def _backup(mdp: MDP, value: Callable[[Array, Array], Array], weights: Array) ->
         return value(weight, q), q
 
     inputs = (mdp.reward_mean, mdp.transition, weights)
-    return jax.lax.scan(step, jnp.zeros_like(mdp.start), inputs, reverse=True)[1]
+    return jax.lax.scan(step, jnp.zeros_like(mdp.start), inputs, reverse=True, unroll=unroll)[1]

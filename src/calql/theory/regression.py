@@ -20,88 +20,83 @@ RIDGE = 0.1
 """Ridge of every regression: it gives 0, where Algorithm 2 starts, to what no tuple speaks of."""
 
 
-class Tuples(NamedTuple):
-    """One (s, a, r, s') for each step."""
+class Transition(NamedTuple):
+    """One (s, a, r, s')."""
 
-    state: Int[Array, " h"]
-    action: Int[Array, " h"]
-    reward: Float[Array, " h"]
-    next_state: Int[Array, " h"]
+    state: Int[Array, ""]
+    action: Int[Array, ""]
+    reward: Float[Array, ""]
+    next_state: Int[Array, ""]
 
 
 class Data(Protocol):
-    """Aggregated tuples of all steps."""
+    """The aggregated tuples of one step."""
 
-    def add(self, tuples: Tuples) -> Self:
-        """The data with one more tuple at every step."""
+    def add(self, seen: Transition) -> Self:
+        """The data with one more tuple."""
 
-    def fit(self, step: int, next_value: Float[Array, " s"]) -> tuple[Float[Array, "s a"], Float[Array, "s a"]]:
-        """Ridge least squares of r + next_value(s') at one step, and its width ||phi||_{Lambda^-1}."""
+    def fit(self, next_value: Float[Array, " s"]) -> tuple[Float[Array, "s a"], Float[Array, "s a"]]:
+        """Ridge least squares of r + next_value(s'), and its width ||phi(s, a)||_{Lambda^-1}."""
 
 
 class TabularData(eqx.Module):
     """Counts."""
 
-    count: Float[Array, "h s a next"]
-    reward: Float[Array, "h s a"]
+    count: Float[Array, "s a next"]
+    reward: Float[Array, "s a"]
 
-    def add(self, tuples: Tuples) -> TabularData:
-        steps = jnp.arange(self.count.shape[0])
-        where = (steps, tuples.state, tuples.action)
-        return TabularData(
-            self.count.at[(*where, tuples.next_state)].add(1.0), self.reward.at[where].add(tuples.reward)
-        )
+    def add(self, seen: Transition) -> TabularData:
+        where = (seen.state, seen.action)
+        return TabularData(self.count.at[(*where, seen.next_state)].add(1.0), self.reward.at[where].add(seen.reward))
 
-    def fit(self, step: int, next_value: Float[Array, " s"]) -> tuple[Float[Array, "s a"], Float[Array, "s a"]]:
-        weight = self.count[step].sum(axis=-1) + RIDGE
-        return (self.reward[step] + self.count[step] @ next_value) / weight, weight**-0.5
+    def fit(self, next_value: Float[Array, " s"]) -> tuple[Float[Array, "s a"], Float[Array, "s a"]]:
+        weight = self.count.sum(axis=-1) + RIDGE
+        return (self.reward + self.count @ next_value) / weight, weight**-0.5
 
 
 class LinearData(eqx.Module):
     """Inverse covariance (by rank-one updates) and moments, in features phi(s, a)."""
 
     features: Float[Array, "s a d"]
-    inverse: Float[Array, "h d d"]
-    reward: Float[Array, "h d"]
+    inverse: Float[Array, "d d"]
+    reward: Float[Array, " d"]
     """sum of phi r"""
-    next_state: Float[Array, "h d next"]
+    next_state: Float[Array, "d next"]
     """sum of phi 1[s' = next]"""
 
-    def add(self, tuples: Tuples) -> LinearData:
-        phi = self.features[tuples.state, tuples.action]  # [h, d]
-        steps = jnp.arange(phi.shape[0])
-        along = jnp.einsum("hde,he->hd", self.inverse, phi)
-        shrink = 1.0 + jnp.einsum("hd,hd->h", along, phi)
+    def add(self, seen: Transition) -> LinearData:
+        phi = self.features[seen.state, seen.action]
+        along = self.inverse @ phi
         return LinearData(
             self.features,
-            self.inverse - along[:, :, None] * along[:, None, :] / shrink[:, None, None],
-            self.reward + phi * tuples.reward[:, None],
-            self.next_state.at[steps, :, tuples.next_state].add(phi),
+            self.inverse - jnp.outer(along, along) / (1.0 + along @ phi),
+            self.reward + phi * seen.reward,
+            self.next_state.at[:, seen.next_state].add(phi),
         )
 
-    def fit(self, step: int, next_value: Float[Array, " s"]) -> tuple[Float[Array, "s a"], Float[Array, "s a"]]:
-        weights = self.inverse[step] @ (self.reward[step] + self.next_state[step] @ next_value)
-        spread = jnp.einsum("sad,de,sae->sa", self.features, self.inverse[step], self.features)
-        return self.features @ weights, jnp.sqrt(spread)
+    def fit(self, next_value: Float[Array, " s"]) -> tuple[Float[Array, "s a"], Float[Array, "s a"]]:
+        weights = self.inverse @ (self.reward + self.next_state @ next_value)
+        spread = (self.features @ self.inverse * self.features).sum(axis=-1)
+        return self.features @ weights, jnp.sqrt(jnp.maximum(spread, 0.0))
 
 
-def from_counts(mdp: MDP, count: Float[Array, "h s a next"], reward: Float[Array, "h s a"]) -> TabularData | LinearData:
-    """The data of given counts, in the form the MDP's features ask for."""
+def from_counts(mdp: MDP, count: Float[Array, "s a next"], reward: Float[Array, "s a"]) -> TabularData | LinearData:
+    """The data of one step's counts, in the form the MDP's features ask for."""
     if mdp.features is None:
         return TabularData(count, reward)
     phi = mdp.features
-    covariance = jnp.einsum("sad,hsa,sae->hde", phi, count.sum(axis=-1), phi)
+    covariance = jnp.einsum("sad,sa,sae->de", phi, count.sum(axis=-1), phi)
     return LinearData(
         features=phi,
         inverse=jnp.linalg.inv(covariance + RIDGE * jnp.eye(phi.shape[-1])),
-        reward=jnp.einsum("sad,hsa->hd", phi, reward),
-        next_state=jnp.einsum("sad,hsan->hdn", phi, count),
+        reward=jnp.einsum("sad,sa->d", phi, reward),
+        next_state=jnp.einsum("sad,san->dn", phi, count),
     )
 
 
 def sample_offline(
     instance: Instance, size: Int[Array, ""] | int, key: Key[Array, ""], *, buffer: int
-) -> TabularData | LinearData:
+) -> tuple[TabularData | LinearData, ...]:
     """`size` independent tuples for every step: (s, a) ~ nu_h, r ~ R(s, a), s' ~ P(s, a).
 
     `size` may be traced, so one compilation serves every size up to `buffer`.
@@ -117,7 +112,8 @@ def sample_offline(
     next_state = draw(jnp.cumsum(mdp.transition, axis=-1)[steps, state, action], uniform[2])
     used = (jnp.arange(buffer) < size).astype(offline.dtype)
     count = jnp.zeros((horizon, states, actions, states)).at[steps, state, action, next_state].add(used)
-    return from_counts(mdp, count, jnp.zeros_like(offline).at[steps, state, action].add(used * reward))
+    total = jnp.zeros_like(offline).at[steps, state, action].add(used * reward)
+    return tuple(from_counts(mdp, count[h], total[h]) for h in range(horizon))
 
 
 def draw(cumulative: Float[Array, "*n k"], uniform: Float[Array, "*n"]) -> Int[Array, "*n"]:

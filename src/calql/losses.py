@@ -99,3 +99,42 @@ def exponential_temperature_loss(
 def dual_weight(log_multiplier: jax.Array) -> jax.Array:
     """alpha' = exp(log alpha'), kept within [0, 1e6]."""
     return jnp.clip(jnp.exp(log_multiplier), 0.0, 1e6)
+
+
+# -- other methods ------------------------------------------------------------------------------------------
+
+
+def expectile(difference: jax.Array, level: jax.Array | float) -> jax.Array:
+    """|level - 1(u < 0)| u^2, elementwise: IQL's asymmetric square, the mean's at level 1/2."""
+    return jnp.where(difference < 0, 1.0 - level, level) * difference**2
+
+
+def exponential_weights(advantages: jax.Array, inverse_temperature: jax.Array, cap: float = 100.0) -> jax.Array:
+    """min(exp(beta A), cap) [batch], without gradient; the cap is taken before the exponential can overflow."""
+    exponent = jnp.minimum(inverse_temperature * advantages, math.log(cap))
+    return jax.lax.stop_gradient(jnp.exp(exponent))
+
+
+def softmax_weights(advantages: jax.Array, temperature: jax.Array) -> jax.Array:
+    """Softmax over the batch of A / lambda [batch], without gradient: weights that sum to 1."""
+    return jax.lax.stop_gradient(jax.nn.softmax(advantages / temperature))
+
+
+def weighted_cloning(weights: jax.Array, log_probs: jax.Array) -> jax.Array:
+    """-sum of weight times log pi(logged action). All [batch]; weights hold whatever 1/batch is wanted."""
+    return -jnp.sum(weights * log_probs)
+
+
+def normalised_ascent(q: jax.Array, scale: jax.Array | float = 1.0) -> jax.Array:
+    """-scale * mean Q / mean |Q|, the divisor without gradient: Q of the policy's own actions, whatever its units."""
+    return -scale * jnp.mean(q) / (jax.lax.stop_gradient(jnp.mean(jnp.abs(q))) + 1e-6)
+
+
+def squared_distance(actions: jax.Array, others: jax.Array) -> jax.Array:
+    """Sum over the action of the squared difference: [batch, action] to [batch]."""
+    return jnp.sum((actions - others) ** 2, axis=-1)
+
+
+def masked_mean(values: jax.Array, mask: jax.Array) -> jax.Array:
+    """Mean of the entries whose mask is 1."""
+    return jnp.sum(values * mask) / jnp.maximum(jnp.sum(mask), 1.0)

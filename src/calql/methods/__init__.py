@@ -7,9 +7,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from calql.errors import UserError, unknown
+from calql.methods import awac, bc, odt, rlpd, sac, wsrl
+from calql.methods.awac import AWAC, AWACOptions
 from calql.methods.base import Method
-from calql.methods.cal_ql import CQL, CalQL
+from calql.methods.bc import BC, BCOptions
+from calql.methods.cal_ql import CQL, HIGH_RATIO_SETS, CalQL, CalQLHighRatio, CQLThenSAC
+from calql.methods.iql import IQL, IQLOptions
 from calql.methods.learner import ActorCritic
+from calql.methods.o3f import O3F, O3FOptions
+from calql.methods.odt import ODT, ODTOptions
+from calql.methods.rebrac import ReBRAC, ReBRACOptions
+from calql.methods.rlpd import RLPD
+from calql.methods.sac import SAC
+from calql.methods.td3_bc import TD3BC, TD3BCOptions
+from calql.methods.wsrl import WSRL
 
 POOLED = -1.0  # the mixing that draws from all data alike
 
@@ -26,7 +37,23 @@ class Entry:
 
 METHODS: dict[str, Entry] = {
     "cal-ql": Entry("CQL, calibrated: Q is never pushed below the reference value", CalQL, ActorCritic),
+    "cal-ql-utd20": Entry(
+        "Cal-QL with RLPD's critics, 20 updates a step", CalQLHighRatio, ActorCritic, HIGH_RATIO_SETS
+    ),
     "cql": Entry("conservative Q-learning: the same learner with calibration off", CQL, ActorCritic),
+    "cql-sac": Entry("CQL offline, SAC online on the same mixture", CQLThenSAC, ActorCritic),
+    "sac": Entry("SAC from scratch, on what it collects alone", SAC, ActorCritic, sac.ONLINE_ONLY),
+    "sac-offline": Entry("SAC from scratch, offline data pooled in", SAC, ActorCritic, sac.POOLED),
+    "hybrid": Entry("SAC from scratch, a fixed share of offline data", SAC, ActorCritic, sac.FIXED_SHARE),
+    "rlpd": Entry("SAC from scratch, ten critics, half offline data, 20 updates a step", RLPD, ActorCritic, rlpd.SETS),
+    "iql": Entry("expectile values, advantage-weighted cloning", IQLOptions, IQL),
+    "awac": Entry("critic of the policy, advantage-weighted cloning", AWACOptions, AWAC, awac.SETS),
+    "td3-bc": Entry("TD3 with a policy kept near the data", TD3BCOptions, TD3BC),
+    "o3f": Entry("TD3+BC that collects with optimistic actions", O3FOptions, O3F),
+    "odt": Entry("online decision transformer: actions given the return to come", ODTOptions, ODT, odt.SETS),
+    "bc": Entry("behaviour cloning", BCOptions, BC, bc.SETS),
+    "wsrl": Entry("Cal-QL, warm-up, then SAC without the offline data", WSRL, ActorCritic, wsrl.SETS),
+    "rebrac": Entry("TD3 with penalties on distance to the data in policy and target", ReBRACOptions, ReBRAC),
 }
 
 PRESETS: dict[str, Mapping[str, Any]] = {

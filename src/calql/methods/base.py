@@ -6,20 +6,24 @@ observations to act on; the engine vmaps it over seeds and scans it over updates
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar
+from collections.abc import Callable
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
+import optax
 
 from calql.errors import UserError
 from calql.networks import Spec
 from calql.networks.encoder import random_shift
+from calql.optimise import ADAM, descend
 
 State = Any  # a method's pytree: parameters, optimiser state, numeric hyper-parameters
 Policy = Any  # the part of the state that acting needs
 Carry = Any  # what a policy remembers within an episode; () for one that looks at the observation alone
 Metrics = dict[str, jax.Array]  # named scalars
 Sampling = Literal["transition", "sequence"]
+Network = TypeVar("Network")
 Numbers = TypeVar("Numbers", bound=tuple[Any, ...])
 
 
@@ -117,6 +121,25 @@ class Method(Protocol):
         ...
 
 
+class Trained(NamedTuple, Generic[Network]):
+    """A network and the moments of its Adam. They move together, so a network left out of an update stands still."""
+
+    parameters: Network
+    adam: optax.OptState
+
+    @classmethod
+    def fresh(cls, network: Network) -> Self:
+        return cls(network, ADAM.init(network))
+
+
+def learn(
+    loss: Callable[..., tuple[jax.Array, Metrics]], trained: Trained[Network], rate: jax.Array, *inputs: Any
+) -> tuple[Trained[Network], Metrics]:
+    """One Adam step down a loss (value, metrics) of the network and further inputs, which get no gradient."""
+    (_, metrics), gradient = jax.value_and_grad(loss, has_aux=True)(trained.parameters, *inputs)
+    return Trained(*descend(gradient, trained.adam, trained.parameters, rate)), metrics
+
+
 class Defaults:
     """What most methods have in common: one minibatch of transitions, no memory, nothing new online."""
 
@@ -133,7 +156,7 @@ class Defaults:
         return int(self.options.batch_size)
 
     def policy(self, state: State) -> Policy:
-        return state.policy
+        return state.policy.parameters
 
     def start(self, policy: Policy) -> Carry:
         return ()
@@ -185,9 +208,11 @@ __all__ = [
     "Policy",
     "Spec",
     "State",
+    "Trained",
     "Transitions",
     "augment",
     "last_minibatch",
+    "learn",
     "require",
     "traced",
 ]

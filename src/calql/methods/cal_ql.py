@@ -17,3 +17,23 @@ class CQL(ActorCriticOptions):
     """The same with calibration off."""
 
     calibrate: bool = False
+
+
+@dataclass(frozen=True)
+class CQLThenSAC(CQL):
+    """CQL offline; online the regulariser is dropped and all else goes on."""
+
+    conservative_online: bool = False
+
+
+@dataclass(frozen=True)
+class CalQLHighRatio(CalQL):
+    """Cal-QL with RLPD's critics, which stand 20 online updates a step (section 7.2 of the paper)."""
+
+    critics: int = 10
+    target_subset: int = 2
+    critic_layer_norm: bool = True
+    critic_steps_online: int = 20
+
+
+HIGH_RATIO_SETS = {"update_ratio": 20}

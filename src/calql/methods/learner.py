@@ -383,6 +383,9 @@ class ActorCritic(Defaults):
 
     # -- acting -----------------------------------------------------------------------------------------
 
+    def policy(self, state: LearnerState) -> TanhGaussianPolicy:
+        return state.policy
+
     def act(
         self, policy: TanhGaussianPolicy, carry: Carry, moment: Moment, key: jax.Array, *, explore: bool
     ) -> tuple[jax.Array, Carry]:

@@ -1,6 +1,6 @@
 """Networks as pytrees: perceptrons, policies, the ensemble of critics, the causal transformer, the image encoder."""
 
-from calql.networks.critic import Critics, move_towards, q_values
+from calql.networks.critic import Critics, Value, move_towards, q_values
 from calql.networks.features import Identity, Pixels, Spec, Standardise, make_encoder
 from calql.networks.mlp import MLP, Initialiser, Precision, Style, drop_out, linear
 from calql.networks.policy import (
@@ -29,6 +29,7 @@ __all__ = [
     "Standardise",
     "Style",
     "TanhGaussianPolicy",
+    "Value",
     "clipped_sample",
     "drop_out",
     "linear",

@@ -50,6 +50,29 @@ class Critics(eqx.Module):
         return self.encoder(observations)
 
 
+class Value(eqx.Module):
+    """V(s), a network of the state alone."""
+
+    encoder: Callable[[jax.Array], jax.Array]
+    network: MLP
+
+    def __init__(
+        self,
+        encoder: Callable[[jax.Array], jax.Array],
+        features: int,
+        widths: Sequence[int],
+        *,
+        key: jax.Array,
+        style: Style = Style(),
+    ) -> None:
+        self.encoder = encoder
+        self.network = MLP(features, 1, widths, key=key, style=style)
+
+    def __call__(self, observations: jax.Array) -> jax.Array:
+        """V [...] of observations [..., ...]."""
+        return self.network(self.encoder(observations))[..., 0]
+
+
 def q_values(critics: Critics, features: jax.Array, actions: jax.Array) -> jax.Array:
     """Q [critic, batch] of features [batch, feature] and actions [batch, action].
 

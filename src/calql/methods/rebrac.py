@@ -1,0 +1,77 @@
+"""ReBRAC (Tarasov et al., 2023): TD3 with a penalty on distance to the data in the policy and in the target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import jax
+import jax.numpy as jnp
+
+from calql import losses
+from calql.methods.base import Metrics, Transitions, require
+from calql.methods.learner import Widths
+from calql.methods.td3_bc import TD3BC, TD3Options, TD3State
+from calql.networks import DeterministicPolicy, q_values
+
+
+@dataclass(frozen=True)
+class ReBRACOptions(TD3Options):
+    """ReBRAC, with the structure of its paper; its two weights are tuned per dataset there."""
+
+    policy_widths: Widths = (256, 256, 256)
+    critic_widths: Widths = (256, 256, 256)
+    critic_layer_norm: bool = True
+    standardise: bool = False
+    policy_penalty: float = 0.003
+    """Weight beta_1 of the squared distance to the logged action in the policy's loss."""
+    target_penalty: float = 0.002
+    """Weight beta_2 of the squared distance to the logged next action in the TD target."""
+    exploration_noise: float = 0.0
+    final_penalty: float = 0.5
+    """Factor that both weights reach online, going down in a straight line."""
+    penalty_updates: int = 1_000_000
+    """Gradient steps online that this takes."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.penalty_updates >= 1, "penalty_updates", self.penalty_updates, "at least 1")
+
+
+@dataclass(frozen=True)
+class ReBRAC(TD3BC):
+    """TD3+BC's updates with two penalties of its own."""
+
+    options: ReBRACOptions
+
+    columns: ClassVar[frozenset[str]] = frozenset({"next_actions", "has_next_action"})
+
+    def next_value(self, state: TD3State, batch: Transitions, key: jax.Array) -> jax.Array:
+        """Least target critic, less the penalty; the last step of an episode has no next action and no penalty."""
+        actions = self.smoothed_action(state, batch, key)
+        features = state.critic_targets.encode(batch.next_observations)
+        q = jnp.min(q_values(state.critic_targets, features, actions), axis=0)
+        assert batch.next_actions is not None
+        assert batch.has_next_action is not None
+        distance = batch.has_next_action * losses.squared_distance(actions, batch.next_actions)
+        return q - self.decay(state) * self.options.target_penalty * distance
+
+    def policy_loss(
+        self, policy: DeterministicPolicy, state: TD3State, batch: Transitions
+    ) -> tuple[jax.Array, Metrics]:
+        """beta_1 times the squared distance to the logged action - min Q / mean |min Q|."""
+        actions, critics = policy(batch.observations), state.critics.parameters
+        q = jnp.min(q_values(critics, critics.encode(batch.observations), actions), axis=0)
+        distance = jnp.mean(losses.squared_distance(actions, batch.actions))
+        loss = self.decay(state) * self.options.policy_penalty * distance + losses.normalised_ascent(q)
+        return loss, {"policy_loss": loss, "cloning_distance": distance}
+
+    def decay(self, state: TD3State) -> jax.Array:
+        """1 offline; online a straight line down to `final_penalty`."""
+        steps = jnp.maximum(state.online_updates, 0) * self.minibatches
+        done = jnp.minimum(steps / self.options.penalty_updates, 1.0)
+        return 1.0 - (1.0 - self.options.final_penalty) * done
+
+    def switch(self, state: TD3State) -> tuple[Self, TD3State]:
+        """From here on the penalties decay."""
+        return self, state._replace(online_updates=jnp.zeros_like(state.online_updates))

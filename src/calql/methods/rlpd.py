@@ -1,0 +1,37 @@
+"""RLPD (Ball et al., 2023): SAC from scratch with prior data, at 20 updates a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from calql.methods.sac import SAC
+from calql.networks import Initialiser
+
+
+@dataclass(frozen=True)
+class RLPD(SAC):
+    """Ten critics with layer norm, targets from two of them, half of each batch from prior data."""
+
+    critics: int = 10
+    target_subset: int = 2
+    critic_layer_norm: bool = True
+    policy_critic: Literal["min", "mean"] = "mean"
+    initialiser: Initialiser = "xavier"
+    log_std_offset: float = 0.0
+    policy_rate: float = 3e-4
+    critic_rate: float = 3e-4
+    critic_steps: int = 20
+    backup_actions: int = 1
+    entropy_scale: float = 0.5
+    temperature_form: Literal["logarithm", "exponential"] = "exponential"
+
+
+SETS = {
+    "offline_updates": 0,
+    "mixing": 0.5,
+    "update_ratio": 20,
+    "warmup_steps": 5_000,
+    "warmup_actions": "random",
+    "backup_actions": 1,
+}

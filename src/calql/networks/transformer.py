@@ -1,0 +1,160 @@
+"""A causal transformer over return, observation and action: the trunk of decision transformers.
+
+A step is three tokens (return-to-go, observation, action); an action is predicted from the tokens up
+to its observation. Attention looks back only, so steps after the last real one change nothing before
+them and need no mask.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from calql.networks.mlp import drop_out
+from calql.networks.policy import Gaussian
+
+LOG_STD_RANGE = (-5.0, 2.0)
+INITIAL_STD = 0.02  # of kernels, as in GPT-2
+
+
+class Affine(eqx.Module):
+    """x @ kernel + bias over any leading axes."""
+
+    kernel: jax.Array  # [inputs, outputs]
+    bias: jax.Array
+
+    def __init__(self, inputs: int, outputs: int, *, key: jax.Array) -> None:
+        self.kernel = INITIAL_STD * jax.random.normal(key, (inputs, outputs))
+        self.bias = jnp.zeros(outputs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return x @ self.kernel + self.bias
+
+
+class Norm(eqx.Module):
+    """Layer norm over any leading axes."""
+
+    scale: jax.Array
+    shift: jax.Array
+
+    def __init__(self, width: int) -> None:
+        self.scale, self.shift = jnp.ones(width), jnp.zeros(width)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        mean, variance = jnp.mean(x, axis=-1, keepdims=True), jnp.var(x, axis=-1, keepdims=True)
+        return (x - mean) * jax.lax.rsqrt(variance + 1e-5) * self.scale + self.shift
+
+
+class Block(eqx.Module):
+    """Causal attention and a two-layer perceptron, each behind a layer norm and added to what came in."""
+
+    norm_attention: Norm
+    query_key_value: Affine
+    attended: Affine
+    norm_perceptron: Norm
+    up: Affine
+    down: Affine
+    heads: int = eqx.field(static=True)
+
+    def __init__(self, width: int, heads: int, *, key: jax.Array) -> None:
+        keys = jax.random.split(key, 4)
+        self.norm_attention, self.norm_perceptron = Norm(width), Norm(width)
+        self.query_key_value = Affine(width, 3 * width, key=keys[0])
+        self.attended = Affine(width, width, key=keys[1])
+        self.up = Affine(width, 4 * width, key=keys[2])
+        self.down = Affine(4 * width, width, key=keys[3])
+        self.heads = heads
+
+    def __call__(self, x: jax.Array, dropout: float, key: jax.Array | None) -> jax.Array:
+        """[..., token, width] to the same."""
+        keys = [None] * 3 if key is None else list(jax.random.split(key, 3))
+        attended = self.attention(self.norm_attention(x), dropout, keys[0])
+        x = x + _maybe_drop(self.attended(attended), dropout, keys[1])
+        hidden = jax.nn.relu(self.up(self.norm_perceptron(x)))
+        return x + _maybe_drop(self.down(hidden), dropout, keys[2])
+
+    def attention(self, x: jax.Array, dropout: float, key: jax.Array | None) -> jax.Array:
+        tokens, width = x.shape[-2:]
+        parts = self.query_key_value(x).reshape(*x.shape[:-1], 3, self.heads, width // self.heads)
+        query, keys, values = (parts[..., part, :, :] for part in range(3))  # [..., token, head, feature]
+        scores = jnp.einsum("...qhf,...khf->...hqk", query, keys) / math.sqrt(width // self.heads)
+        causal = jnp.tril(jnp.ones((tokens, tokens), bool))
+        weights = _maybe_drop(jax.nn.softmax(jnp.where(causal, scores, -1e9), axis=-1), dropout, key)
+        return jnp.einsum("...hqk,...khf->...qhf", weights, values).reshape(x.shape)
+
+
+class DecisionTransformer(eqx.Module):
+    """Squashed-Gaussian actions from returns-to-go, observations and the actions before."""
+
+    encoder: Callable[[jax.Array], jax.Array]
+    embed_return: Affine
+    embed_observation: Affine
+    embed_action: Affine
+    embed_order: jax.Array  # [step, width]
+    norm_tokens: Norm
+    blocks: Block  # every leaf [layer, ...]
+    norm_output: Norm
+    head: Affine
+    dropout: float = eqx.field(static=True)
+
+    def __init__(
+        self,
+        encoder: Callable[[jax.Array], jax.Array],
+        features: int,
+        action_dim: int,
+        *,
+        steps: int,
+        width: int,
+        layers: int,
+        heads: int,
+        dropout: float,
+        key: jax.Array,
+    ) -> None:
+        keys = jax.random.split(key, 6)
+        self.encoder = encoder
+        self.embed_return = Affine(1, width, key=keys[0])
+        self.embed_observation = Affine(features, width, key=keys[1])
+        self.embed_action = Affine(action_dim, width, key=keys[2])
+        self.embed_order = INITIAL_STD * jax.random.normal(keys[3], (steps, width))
+        self.norm_tokens, self.norm_output = Norm(width), Norm(width)
+        self.blocks = jax.vmap(lambda k: Block(width, heads, key=k))(jax.random.split(keys[4], layers))
+        self.head = Affine(width, 2 * action_dim, key=keys[5])
+        self.dropout = dropout
+
+    def __call__(
+        self, returns: jax.Array, observations: jax.Array, actions: jax.Array, key: jax.Array | None = None
+    ) -> Gaussian:
+        """The action at each step [..., step, action], before the tanh; with a key, with dropout."""
+        embedded = [
+            self.embed_return(returns[..., None]),
+            self.embed_observation(self.encoder(observations)),
+            self.embed_action(actions),
+        ]
+        steps = actions.shape[-2]
+        tokens = jnp.stack([e + self.embed_order[:steps] for e in embedded], axis=-2)  # [..., step, 3, width]
+        x = self.norm_tokens(tokens.reshape(*tokens.shape[:-3], 3 * steps, -1))
+        x = self.trunk(x, key)
+        mean, raw = jnp.split(self.head(self.norm_output(x)[..., 1::3, :]), 2, axis=-1)
+        low, high = LOG_STD_RANGE
+        return Gaussian(mean, low + 0.5 * (high - low) * (jnp.tanh(raw) + 1.0))
+
+    def trunk(self, x: jax.Array, key: jax.Array | None) -> jax.Array:
+        """The blocks one after the other, as one compiled loop."""
+        layers = self.blocks.up.kernel.shape[0]
+        keys = None if key is None else jax.random.split(key, layers + 1)
+        x = _maybe_drop(x, self.dropout, None if keys is None else keys[-1])
+        of_layers = None if keys is None else keys[:-1]
+
+        def layer(x: jax.Array, inputs: tuple[Block, jax.Array | None]) -> tuple[jax.Array, None]:
+            block, layer_key = inputs
+            return block(x, self.dropout, layer_key), None
+
+        return jax.lax.scan(layer, x, (self.blocks, of_layers))[0]
+
+
+def _maybe_drop(x: jax.Array, rate: float, key: jax.Array | None) -> jax.Array:
+    return x if key is None or not rate else drop_out(x, rate, key)

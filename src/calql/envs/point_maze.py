@@ -15,12 +15,12 @@ logging.getLogger("gymnasium").setLevel(logging.ERROR)  # a notice about other e
 from gymnasium_robotics.envs.maze.point_maze import PointMazeEnv  # noqa: E402
 
 U_TURN = ("1111111", "1r00001", "1111101", "1g00001", "1111111")
-ACTION_REPEAT = 10
+ACTION_REPEAT = 5
 GOAL_RADIUS = 0.45
 
 
 class PointMaze(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
-    """Reward 1 and the end within 0.45 of the goal, else 0; observation (x, y, vx, vy); force held for 10 steps.
+    """Reward 1 and the end within 0.45 of the goal, else 0; observation (x, y, vx, vy); force held for 5 steps.
 
     `reset(seed=...)` determines the whole episode. Options "reset_cell" and "goal_cell" (row, column)
     move the start and the goal, for collecting diverse data.

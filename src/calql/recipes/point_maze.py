@@ -14,11 +14,13 @@ from calql.envs.point_maze import GOAL_RADIUS, U_TURN, PointMaze
 
 Cell = tuple[int, int]
 
-NARROW_EPISODES = 40
-DIVERSE_EPISODES = 120
-HELD_OUT_EPISODES = 20
-DIVERSE_STEPS = 100
-ACTION_NOISE = 0.3
+NARROW_EPISODES = 25  # as many as the Adroit tasks have demonstrations
+DIVERSE_EPISODES = 75
+HELD_OUT_EPISODES = 10
+DIVERSE_STEPS = 200
+NARROW_NOISE = 0.05  # standard deviation of the noise on actions
+DIVERSE_NOISE = 0.3
+SPEED = 1.3  # metres per second: unhurried, like a person's demonstration
 REACHED = 0.3  # of a waypoint
 
 
@@ -49,8 +51,11 @@ def cell_of(maze: tuple[str, ...], mark: str) -> Cell:
 
 
 def steer(state: NDArray[np.float32], waypoint: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Proportional-derivative force towards a waypoint."""
-    return 1.5 * (waypoint - state[:2]) - 0.6 * state[2:]
+    """Force that brings the velocity to SPEED in the direction of the waypoint, slower close to it."""
+    towards = waypoint - state[:2]
+    distance = float(np.linalg.norm(towards)) + 1e-6
+    wanted = SPEED * towards / distance * min(1.0, distance / REACHED)
+    return 2.0 * (wanted - state[2:])
 
 
 def narrow(context: BuildContext, *, episodes: int = NARROW_EPISODES, purpose: int = 0) -> Dataset:
@@ -60,7 +65,7 @@ def narrow(context: BuildContext, *, episodes: int = NARROW_EPISODES, purpose: i
     rng = np.random.default_rng([context.seed, purpose])
     parts = []
     for episode in range(episodes):
-        parts.append(_walk(env, rng, path, steps=400, stop_at_goal=True))
+        parts.append(_walk(env, rng, path, NARROW_NOISE, steps=400, stop_at_goal=True))
         context.progress("point maze, narrow", episode + 1, episodes)
     env.close()
     return concatenate(parts, source="point-maze-narrow")
@@ -75,15 +80,17 @@ def diverse(context: BuildContext, *, episodes: int = DIVERSE_EPISODES, purpose:
     for episode in range(episodes):
         start = cells[rng.integers(len(cells))]
         path = [start]
-        while len(path) < 40:  # more waypoints than 100 steps can reach
+        while len(path) < 40:  # more waypoints than the steps can reach
             path += shortest_path(U_TURN, path[-1], cells[rng.integers(len(cells))])[1:]
-        parts.append(_walk(env, rng, path, steps=DIVERSE_STEPS, stop_at_goal=False))
+        parts.append(_walk(env, rng, path, DIVERSE_NOISE, steps=DIVERSE_STEPS, stop_at_goal=False))
         context.progress("point maze, diverse", episode + 1, episodes)
     env.close()
     return concatenate(parts, source="point-maze-diverse")
 
 
-def _walk(env: PointMaze, rng: np.random.Generator, path: list[Cell], *, steps: int, stop_at_goal: bool) -> Dataset:
+def _walk(
+    env: PointMaze, rng: np.random.Generator, path: list[Cell], noise: float, *, steps: int, stop_at_goal: bool
+) -> Dataset:
     """Follow the cells of a path; a step is terminal when it ends within reach of the evaluation goal."""
     options = {"reset_cell": np.array(path[0]), "goal_cell": np.array(cell_of(U_TURN, "g"))}
     state, _ = env.reset(seed=int(rng.integers(2**31)), options=options)
@@ -92,7 +99,7 @@ def _walk(env: PointMaze, rng: np.random.Generator, path: list[Cell], *, steps: 
     for _ in range(steps):
         while len(waypoints) > 1 and np.linalg.norm(waypoints[0] - state[:2]) < REACHED:
             waypoints.pop(0)
-        action = np.clip(steer(state, waypoints[0]) + ACTION_NOISE * rng.normal(size=2), -1.0, 1.0)
+        action = np.clip(steer(state, waypoints[0]) + noise * rng.normal(size=2), -1.0, 1.0)
         state, *_ = env.step(action.astype(np.float32))
         states.append(state)
         actions.append(action.astype(np.float32))

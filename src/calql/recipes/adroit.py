@@ -217,6 +217,7 @@ def successful_rollouts(
         if part is not None:
             kept.append(part)
         context.progress(name, min(len(kept), total), total)
+    chunks.close()
     return kept, tried
 
 

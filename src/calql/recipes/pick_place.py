@@ -95,17 +95,19 @@ def episodes(seeds: range) -> Dataset:
 def build(context: BuildContext) -> Dataset:
     """Whole episodes, in the order of their seeds, until there are as many transitions as asked for."""
     wanted = context.size or SIZE
-    first = 1_000_000 * context.seed
+    first = 1_000_000 * (context.seed + 1)  # apart from the seeds that runs start at
     most = wanted // (STEPS // 4) + EPISODES_PER_JOB
     jobs = (range(first + k, first + k + EPISODES_PER_JOB) for k in range(0, most, EPISODES_PER_JOB))
     parts: list[Dataset] = []
     collected = 0
-    for part in ordered_map(episodes, jobs, context.processes):
+    chunks = ordered_map(episodes, jobs, context.processes)
+    for part in chunks:
         parts.append(part)
         collected += len(part)
         context.progress("pick-place episodes", min(collected, wanted), wanted)
         if collected >= wanted:
             break
+    chunks.close()
     whole = concatenate(parts, source="pick-place")
     enough = int(np.searchsorted(whole.episode_ends + 1, wanted)) + 1
     return whole.select_episodes(np.arange(min(enough, len(whole.episode_ends))))

@@ -109,13 +109,32 @@ def resume(folder: str | Path, watching: Watching) -> Outcome:
     folder = Path(folder)
     experiment, config = experiments.from_config(folder)
     sinks = make_sinks(folder, watching.tensorboard, watching.wandb, config)
-    run = Run(experiments.plan(experiment), folder, watching.display, sinks)
+    try:
+        run = Run(experiments.plan(experiment), folder, watching.display, sinks)
+    except OSError as error:
+        raise as_disk_error(error, folder) from error
     if run.checkpoints.latest is None:
         run.metrics.truncate(0)
         watching.display.message("no checkpoint was written yet: starting from the beginning")
     else:
         run.restore()
+        run.metrics.truncate(run.rows_written)
     return _execute(run, folder, watching)
+
+
+def evaluate(folder: str | Path, episodes: int, start: int = 0) -> dict[str, Any]:
+    """Score of each seed's last checkpoint over fresh episodes, with the deterministic policy."""
+    if episodes < 1 or start < 0:
+        raise UserError(f"{episodes} episodes from number {start}", mend="ask for at least 1, from at least 0")
+    folder = Path(folder)
+    experiment, config = experiments.from_config(folder)
+    run = Run(experiments.plan(experiment), folder, Silent())
+    try:
+        run.restore()
+        scores = run.evaluate_afresh(episodes, start)
+    finally:
+        run.close()
+    return {"run": str(folder), "task": config["task"], "method": config["method"], "episodes": episodes, **scores}
 
 
 def default_folder(experiment: Experiment) -> Path:

@@ -62,7 +62,7 @@ def measure_updates(name: str, options: Any, shapes: Shapes, *, seconds: float =
     learning, compile_s = block(learning, 1)
     learning, one = block(learning, 5)
     updates = int(np.clip(0.2 * seconds / (one / 5), 5, 2_000))
-    times = []
+    times: list[float] = []
     while sum(times) < seconds or len(times) < 3:
         learning, taken = block(learning, updates)
         times.append(taken / updates)

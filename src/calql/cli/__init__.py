@@ -15,6 +15,7 @@ COMMANDS = {
     "tasks": ("listing", "list the tasks"),
     "methods": ("listing", "list the methods"),
     "data": ("data", "inspect, build, download or certify datasets"),
+    "render": ("render", "film an episode of a task or of a run"),
     "bench": ("bench", "measure updates/s and environment steps/s, as JSON"),
 }
 

@@ -1,11 +1,17 @@
-"""`calql data`: look at logged data."""
+"""calql data: inspect, build, download, certify."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import tyro
 from rich.console import Console
 
+from calql.cli.parse import parse
 from calql.data import describe, load, render
-from calql.errors import UserError
+from calql.errors import UserError, unknown
 
 
 def inspect(file: str) -> int:
@@ -22,3 +28,100 @@ def inspect(file: str) -> int:
 def _sentence(problem: UserError) -> str:
     text = f"{problem.what}; {problem.mend}." if problem.mend else f"{problem.what}."
     return text[0].upper() + text[1:]
+
+
+@dataclass(frozen=True)
+class InspectOptions:
+    """Print what a dataset holds, and what is wrong with it."""
+
+    file: Annotated[str, tyro.conf.Positional]
+    """.hdf5, .npz or minari:NAME."""
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """Build the dataset of a task from a seed; cached with a manifest."""
+
+    name: Annotated[str, tyro.conf.Positional]
+    """The dataset, as the task that uses it."""
+    sources: str | None = None
+    """Folder with raw demonstrations and policies (default: CALQL_SOURCES)."""
+    seed: int = 0
+    """Seed of the recipe."""
+    size: int | None = None
+    """Transitions, where the recipe has a size."""
+    rebuild: bool = False
+    """Build it again even if it is there."""
+    processes: int | None = None
+    """Processes to build with (default: all cores)."""
+
+
+@dataclass(frozen=True)
+class DownloadOptions:
+    """Fetch the public original of a dataset."""
+
+    name: Annotated[str, tyro.conf.Positional]
+    """The dataset, as the task that uses it."""
+
+
+@dataclass(frozen=True)
+class CertifyOptions:
+    """Check that recorded data belong to today's environment, by replaying them."""
+
+    task: Annotated[str, tyro.conf.Positional]
+    """The task."""
+    file: Annotated[str, tyro.conf.Positional]
+    """The recorded data."""
+
+
+def _inspect(options: InspectOptions) -> int:
+    return inspect(options.file)
+
+
+def _build(options: BuildOptions) -> int:
+    from calql import recipes
+
+    print(
+        recipes.build(
+            options.name,
+            sources=options.sources,
+            seed=options.seed,
+            size=options.size,
+            rebuild=options.rebuild,
+            processes=options.processes,
+        )
+    )
+    return 0
+
+
+def _download(options: DownloadOptions) -> int:
+    from calql.data.download import download
+
+    print(download(options.name))
+    return 0
+
+
+def _certify(options: CertifyOptions) -> int:
+    from calql.data.certify import certify
+
+    report = certify(options.task, options.file)
+    print(report)
+    return 0 if report.passed else 1
+
+
+ACTIONS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
+    "inspect": (InspectOptions, _inspect),
+    "build": (BuildOptions, _build),
+    "download": (DownloadOptions, _download),
+    "certify": (CertifyOptions, _certify),
+}
+
+
+def run(command: str, words: Sequence[str]) -> int:
+    if not words or words[0] in ("-h", "--help"):
+        print(f"usage: calql data {{{','.join(ACTIONS)}}} [options]")
+        return 0
+    if words[0] not in ACTIONS:
+        raise unknown("command", words[0], ACTIONS, where="calql data")
+    kind, action = ACTIONS[words[0]]
+    return action(parse(kind, words[1:], command=f"data {words[0]}"))

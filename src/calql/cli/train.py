@@ -118,10 +118,9 @@ def _finish(outcome: training.Outcome) -> int:
 
     console = Console()
     folder: Path = outcome.folder
+    if outcome.rows:
+        console.print(result_table([summarise(folder)]))
+        console.print(f"report: {write_report([folder])}", soft_wrap=True)
     if not outcome.finished:
         console.print(f"stopped before the end; go on with: calql train --resume {folder}", soft_wrap=True)
-        return 0
-    console.print(result_table([summarise(folder)]))
-    report = write_report([folder], folder / "report.html")
-    console.print(f"report: {report}", soft_wrap=True)
     return 0

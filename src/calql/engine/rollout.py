@@ -165,7 +165,7 @@ def _reset(env: gymnasium.Env[Any, Any], seed: int) -> np.ndarray:
 def _step(env: gymnasium.Env[Any, Any], episode: Episode, action: np.ndarray) -> bool:
     """Step one environment and note what it said; whether the episode goes on."""
     try:
-        observation, reward, terminated, truncated, info = env.step(to_env_action(env, action))
+        observation, reward, terminated, truncated, info = env.step(to_env_action(env.action_space, action))
     except Exception as error:
         raise _env_error(f"raised in step() after {len(episode.rewards)} steps", error) from error
     episode.observations.append(as_observation(observation))
@@ -176,9 +176,8 @@ def _step(env: gymnasium.Env[Any, Any], episode: Episode, action: np.ndarray) ->
     return not (terminated or truncated)
 
 
-def to_env_action(env: gymnasium.Env[Any, Any], action: np.ndarray) -> np.ndarray:
-    """From [-1, 1] to the environment's own bounds."""
-    space = env.action_space
+def to_env_action(space: gymnasium.Space[Any], action: np.ndarray) -> np.ndarray:
+    """From [-1, 1] to the bounds of the environment's actions."""
     assert isinstance(space, gymnasium.spaces.Box)
     scaled = space.low + (action + 1.0) * 0.5 * (space.high - space.low)
     return np.clip(scaled, space.low, space.high).astype(space.dtype)

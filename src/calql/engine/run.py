@@ -23,7 +23,7 @@ from calql.engine.workers import Rollouts, make_rollouts
 from calql.errors import Diverged
 from calql.results import Display, MetricsLog, Row, Sink
 
-COLLECT, EVALUATE = 0, 1  # purposes of an episode; with seed and number they decide its randomness
+COLLECT, EVALUATE, AFRESH = 0, 1, 2  # purposes of an episode; with seed and number they decide its randomness
 Counts = NDArray[np.int64]
 
 
@@ -153,6 +153,7 @@ class Run:
         self.program = Program(method)
         self.learning = self.program.fresh(state, self.learning.updates, self.plan.inputs.logged)
         self.online = True
+        self.watch = Stopwatch(begun=self.watch.begun)
         self.display.phase("online")
         self.save()
 
@@ -280,6 +281,22 @@ class Run:
         self._reset_means(who)
         self._write(rows)
 
+    def evaluate_afresh(self, episodes: int, start: int) -> dict[str, Any]:
+        """Score, return and length of each seed over episodes that training never played; changes nothing."""
+        requests = [
+            Request(index, (seed, AFRESH, start + n))
+            for index, seed in enumerate(self.plan.seeds)
+            for n in range(episodes)
+        ]
+        played = [episode.summary() for episode in self._play(requests, explore=False)]
+        each = [played[i * episodes : (i + 1) * episodes] for i in range(self.options.seeds)]
+        return {
+            "seeds": self.plan.seeds,
+            "score": [self.plan.task.score(summaries) for summaries in each],
+            "return": [float(np.mean([s.total for s in summaries])) for summaries in each],
+            "episode_length": [float(np.mean([s.length for s in summaries])) for summaries in each],
+        }
+
     def _row(
         self, index: int, episodes: Sequence[Episode], q: NDArray[np.float32] | None, means: Row, *, switch: bool
     ) -> Row:
@@ -390,10 +407,9 @@ class Run:
         self.checkpoints.save(arrays)
 
     def restore(self) -> None:
-        """Go back to the newest checkpoint; rows written after it are taken off the metrics."""
+        """Go back to the newest checkpoint."""
         arrays = self.checkpoints.load()
         self.online, self.rows_written = bool(arrays["online"]), int(arrays["rows"])
-        self.metrics.truncate(self.rows_written)
         state = self.learning.state
         if self.online:
             method, state = self._switched(state)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium_robotics.envs.maze.point_maze import PointMazeEnv
 from numpy.typing import NDArray
-
-logging.getLogger("gymnasium").setLevel(logging.ERROR)  # a notice about other environments at import
-
-from gymnasium_robotics.envs.maze.point_maze import PointMazeEnv  # noqa: E402
 
 U_TURN = ("1111111", "1r00001", "1111101", "1g00001", "1111111")
 ACTION_REPEAT = 5

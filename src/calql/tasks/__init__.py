@@ -8,7 +8,7 @@ from functools import cache
 from calql.errors import unknown
 from calql.tasks.base import Task
 
-DOMAINS = ("point_maze",)
+DOMAINS = ("point_maze", "antmaze", "kitchen", "adroit", "pick_place", "locomotion")
 DEFAULT = "point-maze-narrow"
 
 

@@ -1,0 +1,31 @@
+"""calql evaluate RUN."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import tyro
+
+from calql import training
+from calql.cli.parse import parse
+
+
+@dataclass(frozen=True)
+class EvaluateOptions:
+    """Play episodes with the deterministic policy of a run's last checkpoint; prints JSON."""
+
+    run: Annotated[str, tyro.conf.Positional]
+    """The run folder."""
+    episodes: int = 50
+    """Episodes for each seed."""
+    start: int = 0
+    """Number of the first episode; the same numbers give the same episodes."""
+
+
+def run(command: str, words: Sequence[str]) -> int:
+    options = parse(EvaluateOptions, words, command=command)
+    print(json.dumps(training.evaluate(options.run, options.episodes, options.start), indent=2))
+    return 0

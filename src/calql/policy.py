@@ -1,0 +1,69 @@
+"""The policy of a run as a function: observation in, action in the environment's own bounds out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from calql import experiment as experiments
+from calql.engine.rollout import as_observation, to_env_action
+from calql.engine.run import Run
+from calql.errors import UserError
+from calql.methods.base import Method, Moment
+from calql.results import Silent
+
+
+class LoadedPolicy:
+    """Call it with each observation of an episode, and `reset()` it between episodes.
+
+    The reward of the step before matters only to policies that remember (the decision transformer).
+    """
+
+    def __init__(self, method: Method, parameters: Any, action_space: Any, *, explore: bool, seed: int) -> None:
+        self._parameters, self._space, self._method = parameters, action_space, method
+        self._act = jax.jit(lambda p, c, m, k: method.act(p, c, m, k, explore=explore))
+        self._key = jax.random.key(seed)
+        self.reset()
+
+    def reset(self) -> None:
+        """A new episode begins."""
+        self._carry, self._timestep = self._method.start(self._parameters), 0
+
+    def __call__(self, observation: Any, reward: float = 0.0) -> NDArray[Any]:
+        self._key, key = jax.random.split(self._key)
+        seen = jnp.asarray(as_observation(observation))
+        moment = Moment(seen, jnp.float32(reward), jnp.int32(self._timestep))
+        action, self._carry = self._act(self._parameters, self._carry, moment, key)
+        self._timestep += 1
+        return to_env_action(self._space, np.asarray(action))
+
+
+def load_policy(folder: str | Path, *, seed: int | None = None, explore: bool = False) -> LoadedPolicy:
+    """The policy of a run's last checkpoint, of its first seed unless another is named."""
+    experiment, config = experiments.from_config(Path(folder))
+    chosen = config["seeds"][0] if seed is None else seed
+    if chosen not in config["seeds"]:
+        raise UserError(f"the run has no seed {seed}", where=str(folder), mend=f"its seeds: {config['seeds']}")
+    run = Run(experiments.plan(experiment), Path(folder), Silent())
+    try:
+        run.restore()
+        stacked = jax.device_get(run.program.policies(run.learning.state))
+    finally:
+        run.close()
+    index = config["seeds"].index(chosen)
+    env = experiment.task.make_env()
+    try:
+        return LoadedPolicy(
+            run.program.method,
+            jax.tree.map(lambda leaf: leaf[index], stacked),
+            env.action_space,
+            explore=explore,
+            seed=chosen,
+        )
+    finally:
+        env.close()

@@ -33,6 +33,7 @@ TINY: dict[str, Any] = {
     "critic_steps": 2,
     "critic_steps_online": 2,
     "candidates": 3,
+    "initialiser": "lecun",
     "width": 8,
     "layers": 2,
     "heads": 2,

@@ -1,0 +1,237 @@
+"""What every method must do, whatever it learns: the same results however it is compiled, batched, cut or resumed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from toy_task import BATCH, LIMIT, SEEDS, close, data, logged, run_options, same, spec, task, tiny
+
+from calql.engine import mixing
+from calql.engine.checkpoint import pack, unpack
+from calql.engine.plan import make_plan
+from calql.engine.program import Learning, Program
+from calql.engine.replay import Replay, empty_like
+from calql.engine.run import Run
+from calql.methods import METHODS, Method, check_combination
+from calql.methods.base import Moment, Transitions
+from calql.methods.learner import ActorCritic
+from calql.results import Silent
+from calql.results.metrics import read_rows
+
+FAMILY = [name for name, entry in METHODS.items() if entry.make is ActorCritic]
+OTHERS = [name for name in METHODS if name not in FAMILY]
+
+
+def grouped(names: list[str], group: str) -> list[Any]:
+    """Kept in one worker, where what one compiles serves the others."""
+    return [pytest.param(name, marks=pytest.mark.xdist_group(group)) for name in names]
+
+
+EVERY = grouped(FAMILY, "learner") + grouped(OTHERS, "others")
+WITH_IMAGES = ["cal-ql", "iql", "awac", "td3-bc", "o3f", "rebrac", "bc"]  # one of each class that takes them
+
+
+class Case:
+    """One method and its program over two seeds, compiled once: all tests train with the same shapes."""
+
+    def __init__(self, name: str) -> None:
+        self.method: Method = tiny(name)
+        self.program = Program(self.method)
+        self.logged = logged(self.method)
+        self.keys = jnp.stack([jax.random.key(seed) for seed in range(SEEDS)])
+        empty = empty_like(jax.tree.map(lambda column: column[0], self.logged), LIMIT)
+        self.replay: Replay = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], SEEDS, axis=0), empty)
+        self.states = self.program.start(self.keys, spec())
+        self.shape = mixing.batch_shape(self.method)
+
+    def begin(self) -> Learning:
+        copied = jax.tree.map(jnp.array, self.states)  # training takes its input's memory
+        return self.program.fresh(copied, jnp.zeros(SEEDS, jnp.int32), self.logged)
+
+    def train(self, learning: Learning, updates: int, rows: Transitions | None = None) -> Learning:
+        every, first = jnp.full(SEEDS, BATCH, jnp.int32), jnp.zeros(SEEDS, jnp.int32)
+        due = jnp.full(SEEDS, updates, jnp.int32)
+        drawn_from = self.logged if rows is None else rows
+        return self.program.train(learning, drawn_from, self.replay, self.keys, every, due, first)
+
+    def batch(self, seed: int, index: int) -> tuple[Transitions, jax.Array]:
+        """The batch and key of one update, as the program draws them."""
+        key_batch, key_update = jax.random.split(jax.random.fold_in(self.keys[seed], index))
+        replay = jax.tree.map(lambda leaf: leaf[seed], self.replay)
+        drawn = mixing.draw(key_batch, self.logged, replay, jnp.int32(BATCH), 0, self.shape)
+        return drawn, key_update
+
+    def state(self, seed: int = 0) -> Any:
+        return jax.tree.map(lambda leaf: leaf[seed], self.states)
+
+
+@cache
+def case(name: str) -> Case:
+    return Case(name)
+
+
+def finite(tree: Any) -> bool:
+    return all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(tree))
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_compiled_scan_over_vmapped_seeds_is_one_update_after_the_other(name: str) -> None:
+    """jit = no jit, vmap over seeds = one by one, scan = loop, in one comparison."""
+    c = case(name)
+    together = c.train(c.begin(), 2)
+    seed, state = 1, c.state(1)
+    total: dict[str, Any] = {}
+    for index in range(2):
+        state, metrics = c.method.update(state, *c.batch(seed, index))
+        total = {key: total.get(key, 0.0) + value for key, value in metrics.items()}
+    close(jax.tree.map(lambda leaf: leaf[seed], together.state), state)
+    close({key: value[seed] for key, value in together.sums.items()}, total, 2e-3)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_saved_and_loaded_state_goes_on_to_the_last_bit(name: str) -> None:
+    c = case(name)
+    straight = c.train(c.begin(), 3)
+    first = c.train(c.begin(), 1)
+    arrays = pack("state", first.state)
+    loaded = first._replace(state=unpack("state", arrays, c.begin().state))
+    same(c.train(loaded, 2).state, straight.state)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_extreme_rows_leave_every_number_finite(name: str) -> None:
+    c, rows = case(name), case(name).logged
+    ends = jnp.where(jnp.arange(rows.actions.size).reshape(rows.actions.shape) % 2, 0.99999, -0.99999)
+    huge = rows._replace(rewards=jnp.full_like(rows.rewards, 1e6), reference=jnp.full_like(rows.reference, 1e7))
+    alike = jax.tree.map(lambda column: jnp.broadcast_to(column[:1], column.shape), rows)
+    learning = c.begin()
+    for extreme in (huge, rows._replace(actions=ends), alike):
+        learning = c.train(learning, 2, extreme)
+        assert finite((learning.state, learning.sums))
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_target_ignores_what_follows_exactly_where_a_step_is_terminal(name: str) -> None:
+    """A truncated step has terminal 0, so its value goes on."""
+    c, rows = case(name), case(name).logged
+    if c.method.value(c.state(), data().observations[:1], data().actions[:1]) is None:
+        pytest.skip("no Q-function, so no target")
+    elsewhere = rows._replace(next_observations=rows.next_observations + 10.0)
+    for terminal in (1.0, 0.0):
+        ends = jnp.full_like(rows.terminals, terminal)
+        paid = jnp.full_like(rows.rewards, 3.0)
+        near, far = (
+            np.asarray(c.train(c.begin(), 1, r._replace(terminals=ends, rewards=paid)).sums["average_target"])
+            for r in (rows, elsewhere)
+        )
+        if terminal:
+            np.testing.assert_allclose(near, 3.0, rtol=1e-6)
+            np.testing.assert_array_equal(near, far)
+        else:
+            assert np.all(near != far)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_actions_are_in_the_box_and_the_deterministic_one_needs_no_key(name: str) -> None:
+    method = case(name).method
+    policy = method.policy(case(name).state())
+
+    def play(explore: bool, seed: int) -> list[np.ndarray]:
+        carry, actions = method.start(policy), []
+        for step in range(3):
+            moment = Moment(jnp.asarray(data().observations[step]), jnp.float32(step > 0), jnp.int32(step))
+            key = jax.random.fold_in(jax.random.key(seed), step)
+            action, carry = act(policy, carry, moment, key, explore=explore)
+            actions.append(np.asarray(action))
+        return actions
+
+    act = jax.jit(method.act, static_argnames="explore")
+    drawn, other, fixed, again = play(True, 0), play(True, 1), play(False, 0), play(False, 1)
+    assert np.abs(drawn + other + fixed).max() <= 1.0
+    np.testing.assert_array_equal(fixed, again)
+    if getattr(getattr(method, "options", None), "exploration_noise", 1.0) or name == "o3f":
+        assert np.abs(np.array(drawn) - np.array(other)).max() > 0
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_switch_resets_nothing(name: str) -> None:
+    """Parameters, moments and targets go on; only numbers of the online phase may differ."""
+    c = case(name)
+    _, after = c.method.switch(c.state())
+    for before, now in zip(c.state(), after, strict=True):
+        if not hasattr(before, "_fields") or "discount" not in getattr(before, "_fields", ()):
+            if jnp.ndim(jax.tree.leaves(before)[0]) or len(jax.tree.leaves(before)) > 1:
+                same(before, now)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_offline_only_online_only_and_both(name: str, tmp_path: Path) -> None:
+    """The engine runs each, with one set of compiled functions."""
+    for label, offline, online in (("both", 4, 10), ("offline", 4, 0), ("online", 0, 10)):
+        run = started(name, tmp_path / label, offline_updates=offline, online_steps=online)
+        try:
+            assert run.execute(lambda: False)
+        finally:
+            run.close()
+        assert run.counters.gradient_steps[0] >= offline
+        assert (run.counters.env_steps >= online).all()
+        assert finite(run.learning.state)
+        rows = read_rows(tmp_path / label / "metrics.jsonl")
+        assert rows
+        assert all(np.isfinite(row["score"]) for row in rows)
+
+
+def started(name: str, folder: Path, **changes: Any) -> Run:
+    folder.mkdir(parents=True)
+    plan = make_plan(name, task(), tiny(name), run_options(name, **changes), data(), None, 0.99)
+    return Run(plan, folder, Silent())
+
+
+@pytest.mark.parametrize("name", grouped(WITH_IMAGES, "others"))
+def test_images_where_the_method_takes_them(name: str) -> None:
+    """Not compiled as a whole: the pieces are the same for all of them."""
+    method = tiny(name)
+    rows = logged(method, image=True)
+    assert rows.observations.dtype == jnp.uint8
+    state = method.init(jax.random.key(0), spec(image=True))
+    batch = jax.tree.map(lambda column: column[: 2 * BATCH].reshape(2, BATCH, *column.shape[1:]), rows)
+    batch = jax.tree.map(lambda column: column[: method.minibatches], batch)
+    after, metrics = method.update(state, batch, jax.random.key(1))
+    assert finite((after, metrics))
+    policy = method.policy(after)
+    kernels = [jax.tree.leaves(method.policy(s))[0] for s in (state, after)]
+    assert kernels[0].ndim == 4
+    assert not np.array_equal(*kernels)
+    action, _ = method.act(policy, (), Moment(rows.observations[0], 0.0, 0), jax.random.key(2), explore=False)
+    assert action.shape == (2,)
+
+
+def test_combinations_that_cannot_be_are_refused_in_one_line() -> None:
+    from calql.errors import UserError
+
+    for name, bad, words in (
+        ("odt", {"image": True}, "cannot take images"),
+        ("iql", {"reference": "sarsa"}, "takes no reference value"),
+        ("sac", {"reference": "monte-carlo"}, "takes no reference value"),
+        ("odt", {"mixing": 0.5}, "one pool"),
+    ):
+        with pytest.raises(UserError, match=words) as caught:
+            check_combination(name, tiny(name), **bad)
+        assert "\n" not in str(caught.value)
+    check_combination("cal-ql", tiny("cal-ql"), reference="sarsa", mixing=0.25, image=True)
+    check_combination("odt", tiny("odt"))
+
+
+def test_every_method_is_hashable_and_equal_by_its_options() -> None:
+    for name in METHODS:
+        assert tiny(name) == tiny(name)
+        assert hash(tiny(name)) == hash(tiny(name))
+        other = replace(tiny(name).options, batch_size=BATCH + 1)
+        assert METHODS[name].make(other) != tiny(name)

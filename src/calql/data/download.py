@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from calql.data.bar import Bar
 from calql.data.dataset import Dataset
 from calql.data.fetch import fetch
 from calql.data.load import load
@@ -101,7 +102,8 @@ def download(name: str, *, progress: Progress | None = None) -> Downloaded:
     chosen = remote(name)
     if chosen.minari:
         return _from_minari(name, chosen.minari)
-    got = fetch(chosen.url, place(name), sha256=chosen.sha256, progress=progress)
+    with Bar() as bar:
+        got = fetch(chosen.url, place(name), sha256=chosen.sha256, progress=progress or bar.show)
     kind = "as published" if got.published else "recorded at the first download, none is published"
     return Downloaded(name, str(got.path), f"SHA-256 {got.sha256} ({kind})")
 

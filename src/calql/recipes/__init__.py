@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from calql.data.bar import Bar
 from calql.data.dataset import Dataset
 from calql.data.download import downloaded
 from calql.data.store import Recipe, folder, manifest, obtain
 from calql.errors import unknown
-from calql.recipes.bar import Bar
 
 
 def offers(attribute: str) -> Iterator[Mapping[str, Any]]:

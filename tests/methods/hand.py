@@ -8,6 +8,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import pytest
 
 from calql.methods.base import Transitions
 from calql.networks import Critics, Gaussian, Identity
@@ -49,3 +50,13 @@ def rows(actions: tuple[float, ...] = (0.5,), **columns: Any) -> Transitions:
         reference=jnp.full(count, -jnp.inf),
     )
     return batch._replace(**columns)
+
+
+def agrees(loss: Callable[[Any], jax.Array], network: Any, step: float = 1e-2) -> None:
+    """Along its own gradient a loss rises as fast as the gradient is long."""
+    gradient = jax.grad(loss)(network)
+    length = float(jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient))))
+    direction = jax.tree.map(lambda g: step * g / length, gradient)
+    ahead = jax.tree.map(jnp.add, network, direction)
+    behind = jax.tree.map(jnp.subtract, network, direction)
+    assert float((loss(ahead) - loss(behind)) / (2 * step)) == pytest.approx(length, rel=0.05)

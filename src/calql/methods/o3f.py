@@ -7,7 +7,7 @@ one is played. The offline learner underneath is TD3+BC.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp

@@ -33,8 +33,32 @@ OPTIONS = {
         "target_rate": 0.02,
         "dual": False,
         "conservative_weight": 5.0,
-    }
+    },
+    "bc": {"policy_rate": 1e-3},
+    "iql": {"policy_rate": 1e-3, "expectile": 0.9, "temperature": 3.0},
+    "awac": {"policy_rate": 1e-3, "temperature": 1.0},
+    "td3-bc": {"policy_rate": 1e-3},
+    "o3f": {"policy_rate": 1e-3, "candidates": 20},
+    "rebrac": {"policy_rate": 1e-3, "policy_penalty": 0.01, "target_penalty": 0.01, "penalty_updates": 5_000},
+    "rlpd": {"warmup_steps": 500},
+    "wsrl": {"warmup_steps": 500},
+    "odt": {
+        "width": 64,
+        "layers": 2,
+        "heads": 2,
+        "training_context": 10,
+        "batch_size": 64,
+        "policy_rate": 1e-3,
+        "warmup_updates": 300,
+        "offline_updates": 3_000,
+        "updates_per_episode": 30,
+        "keep_episodes": 100,
+    },
 }
+
+# Weights by advantage are in units of reward: IQL and AWAC have theirs for a cost of 1 a step.
+PER_STEP = RewardRule(shift=-1.0, failure=0.0)
+METHOD_REWARDS = {"iql": PER_STEP, "awac": PER_STEP}
 
 
 def _task(variety: str, summary: str) -> Task:
@@ -51,6 +75,7 @@ def _task(variety: str, summary: str) -> Task:
         rewards=RewardRule(scale=10.0, shift=-5.0, failure=0.0),
         protocol=PROTOCOL,
         options=OPTIONS,
+        method_rewards=METHOD_REWARDS,
     )
 
 

@@ -1,0 +1,144 @@
+"""All methods on one small task, one after the other, into one report: what each kind should reach, in minutes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from calql import experiment as experiments
+from calql import training
+from calql.errors import UserError
+from calql.experiment import Choice
+from calql.methods import METHODS, method_entry
+from calql.results.report import write_report
+from calql.results.summary import Summary, summarise
+
+TASK = "point-maze-diverse"
+SEEDS = 4
+
+# Two CPU cores give every method about two minutes. High update ratios keep their kind at a lower price.
+LIGHTER: Mapping[str, Mapping[str, Any]] = {
+    "cal-ql-utd20": {"online_steps": 2_000, "evaluate_online_every": 500},
+    "rlpd": {"online_steps": 2_000, "evaluate_online_every": 500},
+}
+SHARED: Mapping[str, Any] = {"batch_size": 128, "evaluation_episodes": 10}
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What a method of its kind should come to: bounds of the mean score over seeds, and why."""
+
+    after: tuple[float, float]
+    why: str
+
+
+EXPECTED: Mapping[str, Expectation] = {
+    "cal-ql": Expectation((0.8, 1.0), "pre-trained and calibrated: solves the maze and keeps it"),
+    "cal-ql-utd20": Expectation((0.8, 1.0), "the same with fewer steps"),
+    "cql": Expectation((0.5, 1.0), "solves it, after unlearning first where data are narrow"),
+    "cql-sac": Expectation((0.3, 1.0), "may unlearn when the regulariser goes"),
+    "sac": Expectation((0.0, 0.2), "finds no reward from scratch within the budget"),
+    "sac-offline": Expectation((0.0, 1.0), "logged rewards help; slower than a fixed share once data grow"),
+    "hybrid": Expectation((0.5, 1.0), "half of each batch holds logged successes"),
+    "rlpd": Expectation((0.7, 1.0), "the same with critics that stand many updates"),
+    "iql": Expectation((0.2, 1.0), "improves slowly: its policy stays with logged actions"),
+    "awac": Expectation((0.0, 1.0), "as IQL, with a critic of its own policy"),
+    "td3-bc": Expectation((0.2, 1.0), "held to data that go everywhere"),
+    "o3f": Expectation((0.2, 1.0), "TD3+BC with better data online"),
+    "odt": Expectation((0.0, 0.6), "asks for a return that few logged episodes had"),
+    "bc": Expectation((0.0, 0.4), "clones data that go everywhere: the floor"),
+    "wsrl": Expectation((0.5, 1.0), "pre-trained, then on new data alone"),
+    "rebrac": Expectation((0.3, 1.0), "TD3 with penalties on both sides"),
+}
+
+Tell = Callable[[str], None]
+
+
+def compare(
+    folder: str | Path,
+    methods: Sequence[str] = (),
+    *,
+    task: str = TASK,
+    seeds: int = SEEDS,
+    watching: training.Watching = training.Watching(),
+    tell: Tell = print,
+    **options: Any,
+) -> Path:
+    """Train each method in a folder of its own, then write one report; where that stops, it goes on when called again.
+
+    Finished methods are not run again, an unfinished one is resumed. `options` go to every method that
+    has them, above what this comparison sets.
+    """
+    root = Path(folder)
+    for name in methods:
+        method_entry(name)
+    chosen = list(methods) or list(METHODS)
+    for number, name in enumerate(chosen, start=1):
+        if _finished(root / name):
+            tell(f"{number}/{len(chosen)} {name}: finished before")
+            continue
+        tell(f"{number}/{len(chosen)} {name}")
+        outcome = _train(name, root / name, task, seeds, watching, options)
+        if not outcome.finished:
+            raise UserError("stopped before the end", where=str(root / name), mend="go on with the same command")
+    report = write_report([root / name for name in chosen], root / "report.html")
+    _write_verdicts(root, chosen, task)
+    return report
+
+
+def verdicts(root: Path, methods: Sequence[str]) -> list[dict[str, Any]]:
+    """For each method its mean score before and after, what was expected, and whether it was reached."""
+    return [_verdict(name, summarise(root / name)) for name in methods]
+
+
+def _verdict(name: str, summary: Summary) -> dict[str, Any]:
+    before = [seed.before for seed in summary.seeds if seed.before is not None]
+    after = [seed.after for seed in summary.seeds if seed.after is not None] or before
+    expected = EXPECTED.get(name)
+    score = sum(after) / len(after)
+    return {
+        "method": name,
+        "before": sum(before) / len(before) if before else None,
+        "after": score,
+        "expected": None if expected is None else list(expected.after),
+        "why": None if expected is None else expected.why,
+        "as_expected": None if expected is None else expected.after[0] <= score <= expected.after[1],
+    }
+
+
+def _write_verdicts(root: Path, methods: Sequence[str], task: str) -> None:
+    """Expectations are for the task of the comparison; on another one only the scores mean something."""
+    found = verdicts(root, methods)
+    if task != TASK:
+        found = [{k: v for k, v in verdict.items() if k in ("method", "before", "after")} for verdict in found]
+    (root / "verdicts.json").write_text(json.dumps(found, indent=2) + "\n")
+
+
+def _finished(folder: Path) -> bool:
+    path = folder / "status.json"
+    return path.exists() and bool(json.loads(path.read_text())["finished"])
+
+
+def _train(
+    name: str, folder: Path, task: str, seeds: int, watching: training.Watching, options: Mapping[str, Any]
+) -> training.Outcome:
+    """Start, or go on where an earlier call stopped."""
+    if (folder / "checkpoints").exists():
+        return training.resume(folder, watching)
+    shutil.rmtree(folder, ignore_errors=True)
+    choice = Choice(task=task, method=name)
+    run, settings = experiments.defaults(choice, experiments.resolve_task(choice)[0])
+    known = {**vars(run), **vars(settings)}
+    changes = {**SHARED, **LIGHTER.get(name, {}), **options}
+    return training.train(
+        task,
+        method=name,
+        out=folder,
+        watching=watching,
+        seeds=seeds,
+        **{k: v for k, v in changes.items() if k in known},
+    )

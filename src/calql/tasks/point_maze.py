@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from calql import recipes
 from calql.envs.point_maze import PointMaze
@@ -21,7 +23,7 @@ PROTOCOL = Protocol(
 
 # The paper's learner in small: a hundredth of its updates, so larger steps and a faster target. The fixed
 # weight 5 is the one the paper gives kitchen.
-OPTIONS = {
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "*": {
         "policy_widths": (64, 64),
         "critic_widths": (64, 64),

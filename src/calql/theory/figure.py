@@ -11,6 +11,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import NullFormatter
 
 from calql.theory.algorithm import VARIANTS
 from calql.theory.claims import BoundCheck, growth_exponent, instance_branches, pooled_exponent
@@ -45,6 +46,9 @@ def draw(results: Results, bound: BoundCheck, stem: Path) -> list[Path]:
         _bound(axes[2, column], results, bound, condition)
     _coefficients(axes[2, 2], results)
     _growth(axes[2, 3], results)
+    for axis in (*axes[0], *axes[2, :3]):
+        axis.xaxis.set_minor_formatter(NullFormatter())
+        axis.yaxis.set_minor_formatter(NullFormatter())
     axes[0, 0].set_ylabel("cumulative regret / V*  (episodes lost)")
     axes[1, 0].set_ylabel("per episode / V*")
     axes[2, 0].set_ylabel("cumulative regret")
@@ -126,7 +130,8 @@ def _coefficients(axis: Axes, results: Results) -> None:
                 alpha=0.6,
                 lw=0,
             )
-    limits = [2, 1e5]
+    largest = max(q.plain_coefficient for q in results.found.values())
+    limits = [2, 2 * largest]
     axis.plot(limits, limits, color="0.6", lw=0.8)
     for condition, colour in zip(results.conditions, CONDITION_COLOUR, strict=True):
         axis.scatter([], [], color=colour, s=14, label=condition)
@@ -148,7 +153,10 @@ def _growth(axis: Axes, results: Results) -> None:
     axis.axvline(0.5, color="0.5", lw=0.8, ls="--")
     axis.axvline(1.0, color="0.8", lw=0.8)
     short = {"cal-ql": "Cal-QL", "no-calibration": "cons. only", "hy-q": "Hy-Q"}
-    axis.set_yticks(range(len(rows)), [f"{c}: {short[v]}" for c, v in rows], fontsize=7)
+    axis.set_yticks(range(len(rows)), [short[v] for _, v in rows], fontsize=7)
+    for group, condition in enumerate(results.conditions):
+        title = CONDITION_TITLE[condition].replace("\n", " ")
+        axis.text(0.02, 3 * group - 0.36, title, fontsize=6.5, color="0.4", transform=axis.get_yaxis_transform())
     axis.invert_yaxis()
     axis.set(xlabel="exponent p of regret ~ K^p")
     axis.set_title("growth with K = m_off\nfull: near-ties, hollow: fixed MDPs", fontsize=9)

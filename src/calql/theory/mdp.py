@@ -2,12 +2,14 @@
 
 States and actions are numbered; tables carry the step first: `q[h, s, a]`. A policy is a table of
 probabilities `policy[h, s, a]`, deterministic policies being the one-hot ones. All functions are pure and
-safe under jit, vmap and scan, in whichever precision their arguments come.
+safe under jit, vmap and scan, in whichever precision their arguments come; the recursions are compiled, so
+that calling them outside of jit compiles once per shape and not once per call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -43,22 +45,26 @@ def one_hot_greedy(q: Float[Array, "*h s a"]) -> Float[Array, "*h s a"]:
     return jax.nn.one_hot(jnp.argmax(q, axis=-1), q.shape[-1], dtype=q.dtype)
 
 
+@jax.jit
 def bellman(mdp: MDP, f: Float[Array, "h s a"]) -> Float[Array, "h s a"]:
     """(T f)_h = E[r] + E max_a' f_{h+1}(s', a'), with f_H = 0, for all h at once."""
     next_value = jnp.concatenate([f.max(axis=-1)[1:], jnp.zeros_like(f[:1, :, 0])])
     return mdp.reward_mean + jnp.einsum("hsan,hn->hsa", mdp.transition, next_value)
 
 
+@jax.jit
 def optimal_q(mdp: MDP) -> Float[Array, "h s a"]:
     """Exact value iteration."""
     return _backup(mdp, lambda _, q: q.max(axis=-1), mdp.reward_mean)
 
 
+@partial(jax.jit, static_argnames="unroll")
 def policy_q(mdp: MDP, policy: Float[Array, "h s a"], *, unroll: bool = False) -> Float[Array, "h s a"]:
     """Q^pi of any policy, exactly."""
     return _backup(mdp, lambda probability, q: (probability * q).sum(axis=-1), policy, unroll)
 
 
+@jax.jit
 def policy_value(mdp: MDP, policy: Float[Array, "h s a"]) -> Float[Array, ""]:
     """E_rho V_0^pi; unrolled, because every episode of every run asks for it."""
     return mdp.start @ (policy[0] * policy_q(mdp, policy, unroll=True)[0]).sum(axis=-1)
@@ -69,6 +75,7 @@ def greedy_value(mdp: MDP, f: Float[Array, "h s a"]) -> Float[Array, ""]:
     return mdp.start @ f[0].max(axis=-1)
 
 
+@jax.jit
 def occupancy(mdp: MDP, policy: Float[Array, "h s a"]) -> Float[Array, "h s a"]:
     """d_h^pi(s, a), one distribution for every step."""
 

@@ -24,8 +24,6 @@ PINNED = 1e-9
 """A weight whose interval is shorter than this is pinned: there the class has one value only."""
 
 _exact = jax.jit(lambda mdp, policy, offline: make_instance(mdp, lambda *_: (policy, offline)))
-_policy_value = jax.jit(policy_value)
-_bellman = jax.jit(bellman)
 _bellman_all = jax.jit(jax.vmap(bellman, in_axes=(None, 0)))
 _visits = jax.jit(lambda mdp, q: occupancy(mdp, one_hot_greedy(q)))
 _visits_all = jax.jit(jax.vmap(lambda mdp, q: occupancy(mdp, one_hot_greedy(q)), in_axes=(None, 0)))
@@ -66,7 +64,7 @@ def quantities(instance: Instance, seed: int = 0) -> Quantities:
         plain, calibrated = class_boxes(instance)
         return Quantities(
             optimal_value=float(greedy_value(instance.mdp, instance.optimal_q)),
-            reference_value=float(_policy_value(instance.mdp, instance.reference_policy)),
+            reference_value=float(policy_value(instance.mdp, instance.reference_policy)),
             plain_coefficient=coefficient(instance, plain),
             calibrated_coefficient=coefficient(instance, calibrated),
             plain_witness=witness(instance, plain),
@@ -113,7 +111,7 @@ def class_boxes(instance: Instance) -> tuple[ClassBox, ClassBox]:
 
 def error_ratio(instance: Instance, f: Table) -> float:
     """The ratio under the maximum in the definition of C, for one f, with pi = pi*."""
-    error = np.asarray(_bellman(instance.mdp, jnp.asarray(f))) - f
+    error = np.asarray(bellman(instance.mdp, jnp.asarray(f))) - f
     comparator = np.asarray(_visits(instance.mdp, instance.optimal_q))
     return float((comparator * error).sum() / np.sqrt((np.asarray(instance.offline) * error**2).sum()))
 
@@ -158,7 +156,7 @@ def witness(instance: Instance, box: ClassBox) -> float:
     error = (weights @ features.T * (0.5 * room / (instance.mdp.horizon * largest))).reshape(instance.optimal_q.shape)
     f = np.zeros_like(error)
     for h in reversed(range(instance.mdp.horizon)):
-        f[h] = np.asarray(_bellman(instance.mdp, jnp.asarray(f)))[h] - error[h]
+        f[h] = np.asarray(bellman(instance.mdp, jnp.asarray(f)))[h] - error[h]
     low = (box.low @ features.T).reshape(f.shape)
     slack = 1e-6 * room
     member = (f >= low - slack).all() and (f <= np.asarray(instance.optimal_q) + slack).all()

@@ -117,5 +117,5 @@ def sample_offline(
 
 
 def draw(cumulative: Float[Array, "*n k"], uniform: Float[Array, "*n"]) -> Int[Array, "*n"]:
-    """Inverse-distribution draw; rounding never draws past the last entry of positive probability."""
-    return (cumulative < uniform[..., None] * cumulative[..., -1:]).sum(axis=-1)
+    """Inverse-distribution draw from uniform numbers in [0, 1); an entry of probability 0 is never drawn."""
+    return (cumulative <= uniform[..., None] * cumulative[..., -1:]).sum(axis=-1)

@@ -83,7 +83,7 @@ class TestIQL:
         from toy_task import spec, tiny
 
         method = tiny("iql", temperature_online=3.0)
-        before = method.init(KEY, spec())
+        before = jax.jit(method.init, static_argnums=1)(KEY, spec())
         assert float(before.numbers.temperature) == 10.0
         assert float(method.switch(before)[1].numbers.temperature) == 3.0
 
@@ -150,15 +150,18 @@ class TestReBRAC:
         for known, expected in ((1.0, 0.0), (0.0, 0.5)):
             batch = rows(next_actions=jnp.array([[0.75]]), has_next_action=jnp.array([known]))
             assert float(self.method.next_value(now, batch, KEY)[0]) == pytest.approx(expected, abs=1e-5)
+        now.online_updates = jnp.int32(0)  # online the target has no penalty
+        batch = rows(next_actions=jnp.array([[0.75]]), has_next_action=jnp.ones(1))
+        assert float(self.method.next_value(now, batch, KEY)[0]) == pytest.approx(0.5, abs=1e-5)
 
     def test_policy_loss(self) -> None:
         # min Q = min(1.25, 0.5), in its own units 1; 4 * 0.25^2 - 1
         loss = self.method.policy_loss(constant_policy(0.25), TestTD3BC().now(), rows())[0]
         assert float(loss) == pytest.approx(-0.75, rel=1e-4)
 
-    @pytest.mark.parametrize(("online", "factor"), [(-1, 1.0), (0, 1.0), (25, 0.75), (50, 0.5), (500, 0.5)])
+    @pytest.mark.parametrize(("online", "factor"), [(-1, 1.0), (0, 1.0), (10, 0.8), (25, 0.5), (500, 0.5)])
     def test_penalties_halve_online(self, online: int, factor: float) -> None:
-        # 25 policy updates are 50 gradient steps of 100: half of the way from 1 to 0.5
+        # 10 policy updates are 20 gradient steps of 100; from 0.5 on it stays
         assert float(self.method.decay(SimpleNamespace(online_updates=jnp.int32(online)))) == pytest.approx(factor)
 
 

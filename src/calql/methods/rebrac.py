@@ -29,9 +29,11 @@ class ReBRACOptions(TD3Options):
     """Weight beta_2 of the squared distance to the logged next action in the TD target."""
     exploration_noise: float = 0.0
     final_penalty: float = 0.5
-    """Factor that both weights reach online, going down in a straight line."""
+    """Online both weights fall in a straight line towards 0, and stay at this factor once they reach it."""
     penalty_updates: int = 1_000_000
-    """Gradient steps online that this takes."""
+    """Gradient steps online at which that line would be at 0."""
+    target_penalty_online: float = 0.0
+    """Factor of beta_2 after the switch, on top of that."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -54,7 +56,8 @@ class ReBRAC(TD3BC):
         assert batch.next_actions is not None
         assert batch.has_next_action is not None
         distance = batch.has_next_action * losses.squared_distance(actions, batch.next_actions)
-        return q - self.decay(state) * self.options.target_penalty * distance
+        factor = jnp.where(state.online_updates < 0, 1.0, self.options.target_penalty_online)
+        return q - factor * self.decay(state) * self.options.target_penalty * distance
 
     def policy_loss(
         self, policy: DeterministicPolicy, state: TD3State, batch: Transitions
@@ -67,10 +70,9 @@ class ReBRAC(TD3BC):
         return loss, {"policy_loss": loss, "cloning_distance": distance}
 
     def decay(self, state: TD3State) -> jax.Array:
-        """1 offline; online a straight line down to `final_penalty`."""
+        """1 offline; online a straight line down, until `final_penalty`."""
         steps = jnp.maximum(state.online_updates, 0) * self.minibatches
-        done = jnp.minimum(steps / self.options.penalty_updates, 1.0)
-        return 1.0 - (1.0 - self.options.final_penalty) * done
+        return jnp.maximum(1.0 - steps / self.options.penalty_updates, self.options.final_penalty)
 
     def switch(self, state: TD3State) -> tuple[Self, TD3State]:
         """From here on the penalties decay."""

@@ -82,14 +82,24 @@ def finite(tree: Any) -> bool:
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_compiled_scan_over_vmapped_seeds_is_one_update_after_the_other(name: str) -> None:
-    """jit = no jit, vmap over seeds = one by one, scan = loop, in one comparison."""
+def test_scan_over_vmapped_seeds_is_one_update_after_the_other(name: str) -> None:
+    """vmap over seeds = one by one, scan = loop."""
+    one_after_the_other(name, jax.jit(case(name).method.update))
+
+
+@pytest.mark.parametrize("name", grouped(["bc", "td3-bc"], "others"))
+def test_compiled_is_not_compiled(name: str) -> None:
+    """jit = no jit, for a method without and one with a loop inside (it takes a minute for all of them)."""
+    one_after_the_other(name, case(name).method.update)
+
+
+def one_after_the_other(name: str, update: Any) -> None:
     c = case(name)
     together = c.train(c.begin(), 2)
     seed, state = 1, c.state(1)
     total: dict[str, Any] = {}
     for index in range(2):
-        state, metrics = c.method.update(state, *c.batch(seed, index))
+        state, metrics = update(state, *c.batch(seed, index))
         total = {key: total.get(key, 0.0) + value for key, value in metrics.items()}
     close(jax.tree.map(lambda leaf: leaf[seed], together.state), state)
     close({key: value[seed] for key, value in together.sums.items()}, total, 2e-3)

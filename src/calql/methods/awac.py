@@ -26,6 +26,7 @@ from calql.methods.learner import Widths
 from calql.networks import (
     BoundedGaussianPolicy,
     Critics,
+    Initialiser,
     Spec,
     Style,
     clipped_sample,
@@ -48,6 +49,8 @@ class AWACOptions:
     """Hidden widths of each critic."""
     critics: int = 2
     """Q-functions."""
+    initialiser: Initialiser = "orthogonal"
+    """Kernel initialiser; biases start at 0."""
     batch_size: int = 1024
     """Transitions in one batch; the softmax runs over it."""
     discount: float = 0.99
@@ -149,7 +152,7 @@ class AWAC(Defaults):
         return jnp.mean(q_values(critics, critics.encode(observations), actions), axis=0)
 
     def init(self, key: jax.Array, spec: Spec) -> AWACState:
-        o, style = self.options, Style(output_gain=2.0**0.5)
+        o, style = self.options, Style(self.options.initialiser, output_gain=2.0**0.5)
         key_policy, key_critic, key_encoders = jax.random.split(key, 3)
         encoders = [make_encoder(spec, k) for k in jax.random.split(key_encoders)]
         policy = BoundedGaussianPolicy(

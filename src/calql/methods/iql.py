@@ -30,6 +30,7 @@ from calql.methods.learner import Widths
 from calql.networks import (
     BoundedGaussianPolicy,
     Critics,
+    Initialiser,
     Spec,
     Style,
     Value,
@@ -51,6 +52,8 @@ class IQLOptions:
     """Hidden widths of each critic and of the value network."""
     critics: int = 2
     """Q-functions."""
+    initialiser: Initialiser = "orthogonal"
+    """Kernel initialiser; biases start at 0."""
     policy_std: float = 0.0
     """Standard deviation of the policy, kept at this value; 0 trains one number per action dimension."""
     policy_dropout: float = 0.0
@@ -163,7 +166,7 @@ class IQL(Defaults):
         return jnp.mean(q_values(critics, critics.encode(observations), actions), axis=0)
 
     def init(self, key: jax.Array, spec: Spec) -> IQLState:
-        o, style = self.options, Style(output_gain=2.0**0.5)
+        o, style = self.options, Style(self.options.initialiser, output_gain=2.0**0.5)
         key_policy, key_critic, key_value, key_encoders = jax.random.split(key, 4)
         encoders = [make_encoder(spec, k) for k in jax.random.split(key_encoders, 3)]
         policy = BoundedGaussianPolicy(

@@ -1,0 +1,46 @@
+"""Perceptrons: shapes, initial values, layer norm, dropout, precision."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from calql.networks import MLP, Style, drop_out
+
+KEY = jax.random.key(0)
+
+
+def test_rows_at_once_are_rows_one_by_one() -> None:
+    network = MLP(3, 2, (8, 8), key=KEY, layer_norm=True)
+    x = jax.random.normal(KEY, (4, 5, 3))
+    every = network(x)
+    assert every.shape == (4, 5, 2)
+    np.testing.assert_allclose(every[1, 2], network(x[1, 2]), atol=1e-6)
+
+
+def test_kernels_start_orthogonal_and_biases_at_zero() -> None:
+    network = MLP(8, 1, (8,), key=KEY)
+    kernel = network.hidden[0].weight
+    np.testing.assert_allclose(kernel @ kernel.T, 2.0 * np.eye(8), atol=1e-5)  # gain sqrt(2)
+    assert float(jnp.linalg.norm(network.output.weight)) == pytest.approx(0.01, rel=1e-4)
+    assert network.hidden[0].bias is not None
+    assert float(jnp.abs(network.hidden[0].bias).max()) == 0.0
+
+
+def test_layer_norm_makes_hidden_units_blind_to_the_scale_of_the_input() -> None:
+    network = MLP(3, 1, (16,), key=KEY, layer_norm=True)
+    x = jnp.array([1.0, -2.0, 0.5])
+    np.testing.assert_allclose(network(10.0 * x), network(1000.0 * x), rtol=1e-3)
+
+
+def test_half_precision_ends_in_float32() -> None:
+    network = MLP(3, 1, (8,), key=KEY, style=Style(precision="bfloat16"))
+    assert network(jnp.ones(3)).dtype == jnp.float32
+
+
+def test_dropout_keeps_the_mean() -> None:
+    dropped = drop_out(jnp.ones(20_000), 0.25, KEY)
+    assert set(np.unique(np.asarray(dropped)).round(5).tolist()) == {0.0, 1.33333}
+    assert float(dropped.mean()) == pytest.approx(1.0, abs=0.02)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,11 +13,13 @@ from hypothesis import strategies as st
 from calql.theory.families import FAMILIES
 from calql.theory.mdp import MDP
 
+quick_jit = partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+"""Compiling takes the most of these tests' time, and their programs are run a few times only."""
 seeds = st.integers(0, 2**31 - 1)
 quickly = settings(max_examples=40, deadline=None, database=None)
 
 
-_drawing = {name: jax.jit(family) for name, family in FAMILIES.items()}
+_drawing = {name: quick_jit(family) for name, family in FAMILIES.items()}
 
 
 def drawn(family: str, seed: int = 0) -> MDP:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from hypothesis import given
-from small_mdps import quickly, random_mdp, random_policy, random_table, seeds, two_state_chain
+from small_mdps import quick_jit, quickly, random_mdp, random_policy, random_table, seeds, two_state_chain
 
 from calql.theory.algorithm import VARIANTS, Rules, fine_tune, fitted_q, rollout, rules
 from calql.theory.conditions import Instance, make_instance, near_optimal
 from calql.theory.mdp import bellman, one_hot_greedy, optimal_q, policy_q
 from calql.theory.regression import RIDGE, sample_offline
+
+pytestmark = pytest.mark.xdist_group("theory-algorithm")
+
+LONGEST, LARGEST = 30, 400
+tune = quick_jit(partial(fine_tune, buffer=LONGEST))
+offline = quick_jit(partial(sample_offline, buffer=LARGEST))
 
 
 def chain_instance() -> Instance:
@@ -35,7 +44,7 @@ def test_variants_are_the_four_corners() -> None:
 
 def test_fit_without_data_is_the_floor() -> None:
     instance = chain_instance()
-    data = sample_offline(instance, 0, jax.random.key(0), buffer=1)
+    data = offline(instance, 0, jax.random.key(0))
     np.testing.assert_array_equal(fitted_q(data, rules(VARIANTS["hy-q"], instance, 1.0)), 0.0)
     np.testing.assert_allclose(fitted_q(data, rules(VARIANTS["cal-ql"], instance, 1.0)), instance.reference_q)
 
@@ -43,7 +52,7 @@ def test_fit_without_data_is_the_floor() -> None:
 def test_last_step_of_one_fit_by_hand() -> None:
     """Staying in 1 pays 1 always: n tuples give n / (n + ridge), less pessimism / sqrt(n + ridge)."""
     instance = chain_instance()
-    data = sample_offline(instance, 400, jax.random.key(0), buffer=400)
+    data = offline(instance, 400, jax.random.key(0))
     count = float(data[1].count[1, 0].sum())  # type: ignore[union-attr]
     f = fitted_q(data, Rules(jnp.array(0.5), jnp.full((2, 2, 2), 2.0), jnp.zeros((2, 2, 2))))
     assert np.isclose(f[1, 1, 0], count / (count + RIDGE) - 0.5 * (count + RIDGE) ** -0.5, atol=1e-5)
@@ -51,30 +60,29 @@ def test_last_step_of_one_fit_by_hand() -> None:
 
 def test_hy_q_solves_the_covered_chain() -> None:
     instance = chain_instance()
-    data = sample_offline(instance, 400, jax.random.key(0), buffer=400)
-    run = fine_tune(instance, rules(VARIANTS["hy-q"], instance, 1.0), data, 20, jax.random.key(1), buffer=20)
+    data = offline(instance, 400, jax.random.key(0))
+    run = tune(instance, rules(VARIANTS["hy-q"], instance, 1.0), data, 20, jax.random.key(1))
     assert float(run.value[0]) == 0.0  # f^1 = 0, whose greedy action stays in the worthless state
-    np.testing.assert_allclose(run.value[1:], 1.2, atol=1e-6)
+    np.testing.assert_allclose(run.value[1:20], 1.2, atol=1e-6)
 
 
 def test_conservatism_alone_never_leaves_the_bad_state_and_calibration_does() -> None:
     """No offline data: the lowered fit stays at 0 for ever; Q^ref(0, move) = 1.2 shows the way at once."""
     instance = chain_instance()
-    data = sample_offline(instance, 0, jax.random.key(0), buffer=1)
+    data = offline(instance, 0, jax.random.key(0))
     key = jax.random.key(1)
-    alone = fine_tune(instance, rules(VARIANTS["no-calibration"], instance, 1.0), data, 30, key, buffer=30)
+    alone = tune(instance, rules(VARIANTS["no-calibration"], instance, 1.0), data, 30, key)
     np.testing.assert_array_equal(alone.value, 0.0)
     np.testing.assert_array_equal(alone.promised, 0.0)
-    both = fine_tune(instance, rules(VARIANTS["cal-ql"], instance, 1.0), data, 30, key, buffer=30)
+    both = tune(instance, rules(VARIANTS["cal-ql"], instance, 1.0), data, 30, key)
     np.testing.assert_allclose(both.value[1:], 1.2, atol=1e-6)
 
 
 def test_traced_length_equals_a_shorter_run() -> None:
     instance = chain_instance()
-    data = sample_offline(instance, 20, jax.random.key(0), buffer=20)
+    data = offline(instance, 20, jax.random.key(0))
     rule, key = rules(VARIANTS["cal-ql"], instance, 1.0), jax.random.key(3)
-    long = jax.jit(lambda n: fine_tune(instance, rule, data, n, key, buffer=16))
-    short, full = long(9), long(16)
+    short, full = (tune(instance, rule, data, n, key) for n in (9, 16))
     np.testing.assert_array_equal(short.value[:9], full.value[:9])
     np.testing.assert_array_equal(short.value[9:], 0.0)
 
@@ -106,13 +114,13 @@ def test_neither_step_of_the_class_adds_bellman_error(seed: int) -> None:
 
 
 def test_vmap_over_variants_equals_one_by_one() -> None:
-    instance = make_instance(random_mdp(np.random.default_rng(0)), near_optimal)
-    data = sample_offline(instance, 30, jax.random.key(0), buffer=30)
+    instance = make_instance(random_mdp(np.random.default_rng(0), 2, 2, 2), near_optimal)
+    data = offline(instance, 30, jax.random.key(0))
     each = [rules(v, instance, 1.0) for v in VARIANTS.values()]
-    run = jax.jit(lambda rule: fine_tune(instance, rule, data, 12, jax.random.key(1), buffer=12))
-    together = jax.vmap(run)(jax.tree.map(lambda *x: jnp.stack(x), *each))
+    run = partial(tune, instance, data=data, episodes=12, key=jax.random.key(1))
+    together = jax.vmap(lambda rule: run(rule=rule))(jax.tree.map(lambda *x: jnp.stack(x), *each))
     for n, rule in enumerate(each):
-        np.testing.assert_allclose(together.value[n], run(rule).value, atol=1e-5)
+        np.testing.assert_allclose(together.value[n], run(rule=rule).value, atol=1e-5)
 
 
 def test_greedy_policy_of_the_reference_is_at_least_the_reference() -> None:

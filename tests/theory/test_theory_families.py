@@ -6,11 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_mdps import drawn
+from small_mdps import drawn, quick_jit
 
 from calql.theory.conditions import CONDITIONS, make_instance
 from calql.theory.families import FAMILIES, HORIZON, near_ties
 from calql.theory.mdp import greedy_value, optimal_q, policy_value
+
+pytestmark = pytest.mark.xdist_group("theory-measures")  # the same drawn MDPs, compiled once
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -44,7 +46,7 @@ def test_the_lock_opens_only_to_its_code() -> None:
 
 def test_near_ties_shrink_with_the_budget() -> None:
     key = jax.random.key(0)
-    near = jax.jit(near_ties)
+    near = quick_jit(near_ties)
     spread = [float(jnp.ptp(near(key, k).reward_mean)) for k in (100, 400)]
     assert np.isclose(spread[0], 2 * spread[1], rtol=1e-3)
     np.testing.assert_allclose(near(key, 100).transition, drawn("random-tabular").transition, atol=1e-6)

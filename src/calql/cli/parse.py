@@ -25,7 +25,7 @@ def parse(kind: type[Options], words: Sequence[str], *, command: str, default: O
     try:
         with contextlib.redirect_stderr(captured):
             return tyro.cli(
-                flat, args=list(words), prog=f"calql {command}", config=(tyro.conf.FlagConversionOff,), **kwargs
+                flat, args=list(words), prog=f"calql {command}", **kwargs
             )
     except SystemExit as end:
         if not end.code:
@@ -50,7 +50,7 @@ def _check_names(kind: Any, words: Sequence[str], command: str) -> None:
     for word in words:
         if word.startswith("--"):
             name = word[2:].split("=", 1)[0].replace("_", "-")
-            if name not in known:
+            if name not in known and name.removeprefix("no-") not in known:
                 raise unknown("option", name, known, where=f"calql {command}")
 
 

@@ -66,15 +66,18 @@ def as_disk_error(error: Exception, where: Path) -> Exception:
 
 
 def pack(name: str, tree: Any) -> Arrays:
-    """The leaves of a pytree as named arrays on the host."""
+    """The leaves of a pytree as named arrays on the host; empty ones hold nothing to save."""
     leaves = jax.device_get(jax.tree.leaves(tree))
-    return {f"{name}/{index:04d}": np.asarray(leaf) for index, leaf in enumerate(leaves)}
+    return {f"{name}/{index:04d}": np.asarray(leaf) for index, leaf in enumerate(leaves) if np.size(leaf)}
 
 
 def unpack(name: str, arrays: Mapping[str, NDArray[Any]], like: Any) -> Any:
     """The pytree `like` with its leaves from named arrays of the same shapes."""
     leaves, structure = jax.tree.flatten(like)
-    found = [arrays.get(f"{name}/{index:04d}") for index in range(len(leaves))]
+    found = [
+        arrays.get(f"{name}/{index:04d}") if leaf.size else np.zeros(leaf.shape, leaf.dtype)
+        for index, leaf in enumerate(leaves)
+    ]
     for index, (array, leaf) in enumerate(zip(found, leaves, strict=True)):
         if array is None or array.shape != leaf.shape or array.dtype != leaf.dtype:
             raise UserError(

@@ -27,7 +27,7 @@ class Calibration:
     held_out: bool  # never trained on
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Run:
     """What a run folder holds. Any part but the config may still be missing while the run goes on."""
 

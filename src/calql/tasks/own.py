@@ -87,9 +87,7 @@ def _made(name: str, make_env: MakeEnv) -> gymnasium.Env[Any, Any]:
 
 def _score(data: Dataset, env: gymnasium.Env[Any, Any]) -> tuple[Score, list[str]]:
     """Success rate where the environment reports success, else the return between the worst and best logged one."""
-    env.reset(seed=0)
-    *_, info = env.step(env.action_space.sample())
-    if "success" in info or "is_success" in info:
+    if _reports_success(env):
         return success_rate, ["score: share of episodes in which the environment reports success"]
     returns = np.add.reduceat(data.rewards.astype(np.float64), data.episode_starts)
     low, high = float(returns.min()), float(returns.max())
@@ -98,3 +96,16 @@ def _score(data: Dataset, env: gymnasium.Env[Any, Any]) -> tuple[Score, list[str
     return normalised_return(low, high), [
         f"score: return, 0 at {low:g} and 1 at {high:g} (worst and best logged episode)"
     ]
+
+
+def _reports_success(env: gymnasium.Env[Any, Any]) -> bool:
+    try:
+        env.reset(seed=0)
+        *_, info = env.step(env.action_space.sample())
+    except Exception as error:
+        raise UserError(
+            f"the environment raised when tried out: {type(error).__name__}: {error}",
+            where=str(env.spec.id if env.spec else env),
+            mend="make reset(seed=0) and one step() with a sampled action work first",
+        ) from error
+    return "success" in info or "is_success" in info

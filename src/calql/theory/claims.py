@@ -157,8 +157,11 @@ class BoundCheck:
     """Largest regret / bound among them."""
     branch_two: float
     """Share of instances at K where the second branch, through the reference, is the smaller."""
-    informative: float
-    """Share of instances at K where the bound is below K V*, which no policy's regret exceeds."""
+    early: int
+    """Of the pairs not covered, those in the first tenth of the episodes."""
+    informative: dict[str, float]
+    """By condition, the share of instances at K where the first branch, the square root, is below K V*, which
+    no policy's regret exceeds."""
 
 
 def instance_branches(results: Results, condition: str, family: str, number: int, k: int) -> Branches:
@@ -167,7 +170,9 @@ def instance_branches(results: Results, condition: str, family: str, number: int
 
 def check_bound(results: Results) -> BoundCheck:
     """Fit the constant on half of the instances at the last checkpoint; apply it to the other half at all."""
-    needed, ratios, second, informative = [0.0], [], [], []
+    needed, ratios, second = [0.0], [], []
+    informative: dict[str, list[bool]] = {condition: [] for condition in results.conditions}
+    early = 0
     cases = list(results.found.items())
     regret = {c: results.curve(c, "cal-ql", "regret") for c in results.conditions}
     for (condition, family, n), _ in cases:
@@ -179,17 +184,20 @@ def check_bound(results: Results) -> BoundCheck:
     for (condition, family, n), found in cases:
         last = instance_branches(results, condition, family, n, results.checkpoints[-1])
         second.append(last.reference_gap + constant * last.exploration < constant * last.coverage)
-        informative.append(last.bound(constant) < results.checkpoints[-1] * found.optimal_value)
+        trivial = results.checkpoints[-1] * found.optimal_value
+        informative[condition].append(constant * last.coverage < trivial)
         if n % 2 == 1:
             for k, total in zip(results.checkpoints, regret[condition][results.families.index(family), n], strict=True):
                 ratios.append(total / instance_branches(results, condition, family, n, k).bound(constant))
+                early += ratios[-1] > 1 and k <= results.checkpoints[-1] / 10
     return BoundCheck(
         constant,
         len(ratios),
         int(np.sum(np.array(ratios) <= 1)),
         float(np.max(ratios, initial=0.0)),
         float(np.mean(second)),
-        float(np.mean(informative)),
+        int(early),
+        {condition: float(np.mean(share)) for condition, share in informative.items()},
     )
 
 

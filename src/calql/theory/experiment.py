@@ -45,6 +45,7 @@ class Scale:
     """K, which is also the number of offline tuples of each step (m_off = K, m_on = 1)."""
     scaling_instances: int
     """MDPs of each family on which the growth with K is fitted."""
+    families: tuple[str, ...] = tuple(FAMILIES)
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,18 @@ class Results:
     found: dict[tuple[str, str, int], Quantities]
     """Keyed by condition, family, instance."""
     seconds: dict[str, float]
-    """Wall-clock time of each part."""
+    """Wall-clock time of each part, and its processor time under the name with `cpu `."""
 
     conditions = tuple(CONDITIONS)
-    families = tuple(FAMILIES)
-    grown = (*FAMILIES, NEAR_TIES)
     variants = tuple(VARIANTS)
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        return self.scale.families
+
+    @property
+    def grown(self) -> tuple[str, ...]:
+        return (*self.scale.families, NEAR_TIES)
 
     def curve(self, condition: str, variant: str, measure: str, family: str | None = None) -> Numbers:
         """[family, instance, checkpoint], averaged over seeds; one family gives a first axis of length 1."""
@@ -117,7 +124,7 @@ def run_experiment(scale: Scale, report: Report = print, workers: int | None = N
     with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
         run_jobs = partial(_run_jobs, pool, partial(_compiled, checkpoints=checkpoints, seeds=scale.seeds))
         with _timed(seconds, "main"):
-            problems = {name: _problems(name, scale.instances, scale.episodes) for name in FAMILIES}
+            problems = {name: _problems(name, scale.instances, scale.episodes) for name in scale.families}
             curves = _run_curves(problems, scale.episodes, run_jobs, report)
         with _timed(seconds, "growth"):
             growth = _run_growth(scale, budgets, curves, run_jobs, report)
@@ -125,7 +132,7 @@ def run_experiment(scale: Scale, report: Report = print, workers: int | None = N
             names = [
                 (condition, family, n)
                 for condition in CONDITIONS
-                for family in FAMILIES
+                for family in scale.families
                 for n in range(scale.instances)
             ]
             found = [quantities(problems[family][condition][n], seed=n) for condition, family, n in names]
@@ -145,16 +152,16 @@ def _run_curves(
     jobs = [
         (instance, _key(family, n), budget)
         for condition in CONDITIONS
-        for family in FAMILIES
+        for family in problems
         for n, instance in enumerate(problems[family][condition])
     ]
     done = run_jobs(jobs, "episodes against k", report)
-    return np.stack(done).reshape(len(CONDITIONS), len(FAMILIES), -1, *done[0].shape)
+    return np.stack(done).reshape(len(CONDITIONS), len(problems), -1, *done[0].shape)
 
 
 def _run_growth(scale: Scale, budgets: tuple[int, ...], curves: Numbers, run_jobs: RunJobs, report: Report) -> Numbers:
     """Final regret for K = m_off in `budgets`; the largest K of the fixed families is the main part's."""
-    names = (*FAMILIES, NEAR_TIES)
+    names = (*scale.families, NEAR_TIES)
     jobs, where = [], []
     for g, family in enumerate(names):
         for b, budget in enumerate(budgets):
@@ -167,7 +174,7 @@ def _run_growth(scale: Scale, budgets: tuple[int, ...], curves: Numbers, run_job
     growth = np.zeros(shape)
     for (c, g, n, b), result in zip(where, run_jobs(jobs, "growth with K", report), strict=True):
         growth[c, g, n, ..., b] = result[..., -1, 0]
-    growth[:, : len(FAMILIES), ..., -1] = curves[:, :, : scale.scaling_instances, ..., -1, 0]
+    growth[:, : len(scale.families), ..., -1] = curves[:, :, : scale.scaling_instances, ..., -1, 0]
     return growth
 
 
@@ -217,9 +224,10 @@ def _key(family: str, number: int) -> Array:
 
 @contextmanager
 def _timed(seconds: dict[str, float], part: str) -> Iterator[None]:
-    started = time.perf_counter()
+    wall, processor = time.perf_counter(), time.process_time()
     yield
-    seconds[part] = time.perf_counter() - started
+    seconds[part] = time.perf_counter() - wall
+    seconds[f"cpu {part}"] = time.process_time() - processor
 
 
 def _spread(episodes: int, points: int) -> tuple[int, ...]:

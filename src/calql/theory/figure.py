@@ -32,7 +32,7 @@ CONDITION_TITLE = {
     "broad-and-poor": "poor reference,\nbroad data",
 }
 CONDITION_COLOUR = ("#0072B2", "#56B4E9", "#D55E00", "#E69F00")
-FAMILY_MARKER = ("o", "s", "^", "D")
+FAMILY_MARKER = {"random-tabular": "o", "random-linear": "s", "chain": "^", "lock": "D"}
 
 
 def draw(results: Results, bound: BoundCheck, stem: Path) -> list[Path]:
@@ -117,9 +117,13 @@ def _bound(axis: Axes, results: Results, bound: BoundCheck, condition: str) -> N
     axis.legend(frameon=False, fontsize=7)
 
 
+def _markers(results: Results) -> list[tuple[str, str]]:
+    return [(family, FAMILY_MARKER[family]) for family in results.families]
+
+
 def _coefficients(axis: Axes, results: Results) -> None:
     for condition, colour in zip(results.conditions, CONDITION_COLOUR, strict=True):
-        for family, marker in zip(results.families, FAMILY_MARKER, strict=True):
+        for family, marker in _markers(results):
             pairs = [q for (c, f, _), q in results.found.items() if (c, f) == (condition, family)]
             axis.scatter(
                 [q.plain_coefficient for q in pairs],
@@ -135,7 +139,7 @@ def _coefficients(axis: Axes, results: Results) -> None:
     axis.plot(limits, limits, color="0.6", lw=0.8)
     for condition, colour in zip(results.conditions, CONDITION_COLOUR, strict=True):
         axis.scatter([], [], color=colour, s=14, label=condition)
-    for family, marker in zip(results.families, FAMILY_MARKER, strict=True):
+    for family, marker in _markers(results):
         axis.scatter([], [], color="0.4", marker=marker, s=14, label=family)
     axis.set(xscale="log", yscale="log", xlabel="plain C", ylabel="calibrated C_ref", title="concentrability")
     axis.legend(frameon=False, fontsize=7)

@@ -78,8 +78,8 @@ def _what_was_run(results: Results) -> str:
 
 {total} MDPs ({s.instances} of each of {", ".join(results.families)}) under {len(results.conditions)} conditions,
 {s.seeds} seeds, {len(results.variants)} algorithms, K = m_off = {s.episodes} episodes, m_on = 1. Pessimism:
-{PESSIMISM:g} width. Time: {results.seconds["main"]:.0f} s for these, {results.seconds["growth"]:.0f} s for the growth
-with K ({s.scaling_instances} MDPs of each family and of near-ties, K = {", ".join(map(str, results.budgets))}),
+{PESSIMISM:g} width. Time: {results.seconds["main"]:.0f} s for these ({results.seconds["cpu main"]:.0f} s of processor),
+{results.seconds["growth"]:.0f} s for the growth with K ({s.scaling_instances} MDPs of each family and of near-ties, K = {", ".join(map(str, results.budgets))}),
 {results.seconds["quantities"]:.0f} s for coefficients and ranks.
 
 Intervals are 95% bootstrap intervals over MDPs (seeds averaged within an MDP, families kept apart)."""
@@ -96,13 +96,15 @@ def _summary(found: list[Verdict]) -> str:
 
 
 def _bound_text(bound: BoundCheck) -> str:
+    missed = bound.held_out - bound.covered
+    shares = ", ".join(f"{share:.0%} under {condition}" for condition, share in bound.informative.items())
     return f"""## The bound
 
 min{{c C_ref H sqrt(d K log|F|), K (V* - V_ref) + c H sqrt(d_ref K log|F|)}} with the one constant
 c = {bound.constant:.3g}, the least that covers Cal-QL's mean regret at K on the even-numbered MDPs. On the others, at
-every checkpoint, it then covers {bound.covered} of {bound.held_out} (worst regret / bound: {bound.worst:.2f}). The
-second branch is the smaller on {bound.branch_two:.0%} of the instances; the bound says more than the trivial K V*
-on {bound.informative:.0%}."""
+every checkpoint, it then covers {bound.covered} of {bound.held_out} (worst regret / bound: {bound.worst:.2f});
+{bound.early} of the {missed} misses lie in the first tenth of the episodes. The second branch is the smaller on
+{bound.branch_two:.0%} of the instances. The first, the square root, says more than the trivial K V* on {shares}."""
 
 
 def _assumptions(results: Results) -> str:
@@ -130,8 +132,8 @@ def _assumptions(results: Results) -> str:
 {chr(10).join(rows)}
 
 - **Coverage.** C is infinite on {infinite} of {len(found)} instances; the largest finite C is
-  {max(q.plain_coefficient for q in found if np.isfinite(q.plain_coefficient)):.3g}. Where C is in the hundreds or more,
-  the square-root branch exceeds K V* at this K and promises nothing.
+  {max(q.plain_coefficient for q in found if np.isfinite(q.plain_coefficient)):.3g}. Where the square root exceeds
+  K V* (see the bound) it promises nothing at this K, and growth faster than it is no contradiction.
 - **Ranks.** d_ref > d on {wider} of {len(found)} instances. Ranks are those of sampled members of each class.
 - **Exactness of C.** A member of the class that attains both coefficients was built on {attained} of {len(found)}
   instances; on the rest (random-linear) they are upper bounds.

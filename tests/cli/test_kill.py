@@ -1,0 +1,106 @@
+"""A real process, killed at random moments and resumed: the same results to the last byte."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import corridor
+
+TESTS = Path(__file__).resolve().parents[1]
+SIZES = [
+    "--seeds", "2", "--offline-updates", "150", "--online-steps", "300", "--evaluate-offline-every", "50",
+    "--evaluate-online-every", "40", "--evaluation-episodes", "2", "--block", "10", "--checkpoint-minutes", "0.004",
+    "--policy-widths", "8", "--critic-widths", "8", "--batch-size", "8", "--sampled-actions", "2",
+    "--backup-actions", "2",
+]  # fmt: skip
+
+
+def start(*words: str) -> subprocess.Popen[str]:
+    env = {**os.environ, "PYTHONPATH": str(TESTS)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "calql", "train", *words],
+        env=env,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def rows(folder: Path) -> int:
+    path = folder / "metrics.jsonl"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def wait_for_rows(process: subprocess.Popen[str], folder: Path, more: int) -> None:
+    """Until the run has gone on by some evaluations, or has ended."""
+    base, limit = rows(folder), time.monotonic() + 120
+    while process.poll() is None and rows(folder) < base + more and time.monotonic() < limit:
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    data = corridor.write_demonstrations(tmp_path_factory.mktemp("data"))
+    return ["--dataset", str(data), "--env", "corridor:Corridor-v0", *SIZES]
+
+
+@pytest.fixture(scope="module")
+def whole(own: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run that is never interrupted."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    process = start(*own, "--out", str(folder))
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    return folder
+
+
+def test_killed_at_random_moments(own: list[str], whole: Path, tmp_path: Path) -> None:
+    folder, chance = tmp_path / "run", random.Random(3)
+    process = start(*own, "--out", str(folder))
+    kills = 0
+    for _ in range(20):
+        if kills < 3:
+            wait_for_rows(process, folder, chance.randrange(2, 7))
+            time.sleep(chance.random() * 0.3)
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+                kills += 1
+        _, errors = process.communicate(timeout=300)
+        if process.returncode == 0:
+            break
+        assert process.returncode == -signal.SIGKILL, errors
+        process = start("--resume", str(folder))
+    assert kills >= 2
+    assert json.loads((folder / "status.json").read_text())["finished"]
+    assert (folder / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
+
+
+def test_sigterm_checkpoints_and_exits_cleanly(own: list[str], whole: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    process = start(*own, "--out", str(folder), "--checkpoint-minutes", "60")
+    wait_for_rows(process, folder, 3)
+    process.send_signal(signal.SIGTERM)
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    assert "--resume" in output
+    assert not json.loads((folder / "status.json").read_text())["finished"]
+    process = start("--resume", str(folder))
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    assert (folder / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
+
+
+def test_a_time_limit_is_kept(own: list[str], tmp_path: Path) -> None:
+    process = start(*own, "--out", str(tmp_path / "run"), "--max-minutes", "0.1")
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    assert "go on with: calql train --resume" in output

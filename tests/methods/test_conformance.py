@@ -105,6 +105,21 @@ def one_after_the_other(name: str, update: Any) -> None:
     close({key: value[seed] for key, value in together.sums.items()}, total, 2e-3)
 
 
+@pytest.mark.parametrize("name", METHODS)
+def test_an_update_changes_no_type_so_that_a_run_compiles_once(name: str) -> None:
+    """A weakly typed number in a fresh state would become a strong one, and the program would be compiled again."""
+    method = tiny(name)
+    before = jax.eval_shape(lambda key: method.init(key, spec()), jax.random.key(0))
+    assert not [leaf for leaf in jax.tree.leaves(before) if leaf.weak_type]
+    shape = mixing.batch_shape(method)
+    batch = jax.tree.map(lambda c: jax.ShapeDtypeStruct((*shape, *c.shape[1:]), c.dtype), logged(method))
+    after, metrics = jax.eval_shape(method.update, before, batch, jax.random.key(0))
+    assert jax.tree.structure(before) == jax.tree.structure(after)
+    for old, new in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
+        assert (old.shape, old.dtype, old.weak_type) == (new.shape, new.dtype, new.weak_type)
+    assert all(metric.shape == () for metric in metrics.values())
+
+
 @pytest.mark.parametrize("name", EVERY)
 def test_saved_and_loaded_state_goes_on_to_the_last_bit(name: str) -> None:
     c = case(name)

@@ -421,7 +421,7 @@ class ActorCritic(Defaults):
             layer_norm=o.critic_layer_norm,
             style=style,
         )
-        log_alpha, raw_multiplier = jnp.asarray(0.0), jnp.asarray(o.dual_start)
+        log_alpha, raw_multiplier = jnp.float32(0.0), jnp.float32(o.dual_start)
         return LearnerState(
             policy=policy,
             critics=critics,

@@ -57,8 +57,8 @@ class TanhGaussianPolicy(eqx.Module):
             layer_norm=layer_norm,
             style=style,
         )
-        self.log_std_multiplier = jnp.asarray(1.0)
-        self.log_std_offset = jnp.asarray(log_std_offset)
+        self.log_std_multiplier = jnp.float32(1.0)
+        self.log_std_offset = jnp.float32(log_std_offset)
         self.log_std = None if state_dependent_std else jnp.zeros(action_dim)
 
     def __call__(self, observation: jax.Array) -> Gaussian:

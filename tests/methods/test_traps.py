@@ -159,3 +159,17 @@ def test_options_of_a_method_stand_above_the_tasks_for_all_and_below_its_own() -
     run, _ = defaults(Choice(method="cal-ql"), maze)
     assert run.reference == "monte-carlo"
     assert BATCH == 4
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "words"),
+    [("iql", {"reference": "sarsa"}, "takes no reference value"), ("odt", {"mixing": 0.5}, "--mixing is 0.5")],
+)
+def test_bad_combinations_stop_before_a_folder_is_made(
+    method: str, options: dict[str, object], words: str, tmp_path: Path
+) -> None:
+    from calql import train
+
+    with pytest.raises(UserError, match=words):
+        train("point-maze-narrow", method=method, out=tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()

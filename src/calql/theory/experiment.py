@@ -167,9 +167,11 @@ def _run_growth(scale: Scale, budgets: tuple[int, ...], curves: Numbers, run_job
         for b, budget in enumerate(budgets):
             if family != NEAR_TIES and b == len(budgets) - 1:
                 continue
-            for c, instances in enumerate(_problems(family, scale.scaling_instances, budget).values()):
-                jobs += [(instance, _key(family, n), budget) for n, instance in enumerate(instances)]
-                where += [(c, g, n, b) for n in range(len(instances))]
+            problems = _problems(family, scale.scaling_instances, budget)
+            for c, condition in enumerate(CONDITIONS):
+                for n, instance in enumerate(problems[condition]):
+                    jobs.append((instance, _key(family, n), budget))
+                    where.append((c, g, n, b))
     shape = (len(CONDITIONS), len(names), scale.scaling_instances, scale.seeds, len(VARIANTS), len(budgets))
     growth = np.zeros(shape)
     for (c, g, n, b), result in zip(where, run_jobs(jobs, "growth with K", report), strict=True):
@@ -203,9 +205,9 @@ def _problems(family: str, count: int, budget: int) -> dict[str, list[Instance]]
     keys = [_key(family, n) for n in range(count)]
     batch = _make_problems(family, jnp.stack(keys), jnp.asarray(float(budget)))
     host = jax.tree.map(np.asarray, batch)
-    return {
-        condition: [jax.tree.map(lambda leaf, n=n: jnp.asarray(leaf[n]), instances) for n in range(count)]
-        for condition, instances in host.items()
+    return {  # by name: compiled code returns dictionaries in the order of their keys
+        condition: [jax.tree.map(lambda leaf, n=n: jnp.asarray(leaf[n]), host[condition]) for n in range(count)]
+        for condition in CONDITIONS
     }
 
 

@@ -79,7 +79,8 @@ def _what_was_run(results: Results) -> str:
 {total} MDPs ({s.instances} of each of {", ".join(results.families)}) under {len(results.conditions)} conditions,
 {s.seeds} seeds, {len(results.variants)} algorithms, K = m_off = {s.episodes} episodes, m_on = 1. Pessimism:
 {PESSIMISM:g} width. Time: {results.seconds["main"]:.0f} s for these ({results.seconds["cpu main"]:.0f} s of processor),
-{results.seconds["growth"]:.0f} s for the growth with K ({s.scaling_instances} MDPs of each family and of near-ties, K = {", ".join(map(str, results.budgets))}),
+{results.seconds["growth"]:.0f} s for the growth with K ({s.scaling_instances} MDPs of each family and of near-ties,
+K = {", ".join(map(str, results.budgets))}),
 {results.seconds["quantities"]:.0f} s for coefficients and ranks.
 
 Intervals are 95% bootstrap intervals over MDPs (seeds averaged within an MDP, families kept apart)."""

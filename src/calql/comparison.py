@@ -20,12 +20,15 @@ from calql.results.summary import Summary, summarise
 TASK = "point-maze-diverse"
 SEEDS = 4
 
-# Two CPU cores give every method about two minutes. High update ratios keep their kind at a lower price.
+# Two CPU cores give every method about a minute and a half, so runs are shorter and batches smaller than the task's own.
+AT_MOST: Mapping[str, int] = {"offline_updates": 4_000, "online_steps": 3_000, "batch_size": 64}
+SHARED: Mapping[str, Any] = {"evaluate_offline_every": 2_000, "evaluate_online_every": 1_000, "evaluation_episodes": 10}
+# Large ensembles and high update ratios keep their kind at a lower price.
 LIGHTER: Mapping[str, Mapping[str, Any]] = {
-    "cal-ql-utd20": {"online_steps": 2_000, "evaluate_online_every": 500},
-    "rlpd": {"online_steps": 2_000, "evaluate_online_every": 500},
+    "cal-ql-utd20": {"critics": 5, "critic_steps_online": 10, "update_ratio": 10, "online_steps": 1_500},
+    "rlpd": {"critics": 5, "critic_steps": 10, "update_ratio": 10},
+    "wsrl": {"critics": 5},
 }
-SHARED: Mapping[str, Any] = {"batch_size": 128, "evaluation_episodes": 10}
 
 
 @dataclass(frozen=True)
@@ -130,15 +133,14 @@ def _train(
     if (folder / "checkpoints").exists():
         return training.resume(folder, watching)
     shutil.rmtree(folder, ignore_errors=True)
+    return training.train(task, method=name, out=folder, watching=watching, **settings(name, task, seeds, options))
+
+
+def settings(name: str, task: str, seeds: int, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What this comparison changes for a method: sizes cut down, and what the caller asks for."""
     choice = Choice(task=task, method=name)
-    run, settings = experiments.defaults(choice, experiments.resolve_task(choice)[0])
-    known = {**vars(run), **vars(settings)}
-    changes = {**SHARED, **LIGHTER.get(name, {}), **options}
-    return training.train(
-        task,
-        method=name,
-        out=folder,
-        watching=watching,
-        seeds=seeds,
-        **{k: v for k, v in changes.items() if k in known},
-    )
+    run, learner = experiments.defaults(choice, experiments.resolve_task(choice)[0])
+    known = {**vars(run), **vars(learner)}
+    cut = {k: min(known[k], most) for k, most in AT_MOST.items() if k in known}
+    changes = {**cut, **SHARED, **LIGHTER.get(name, {}), **options, "seeds": seeds}
+    return {k: v for k, v in changes.items() if k in known}

@@ -1,0 +1,54 @@
+"""The comparison of all methods: what it changes, that it goes on where it stopped, what it says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calql import comparison
+from calql.errors import UserError
+from calql.methods import METHODS
+from calql.training import Outcome
+
+
+def test_every_method_has_an_expectation() -> None:
+    assert set(comparison.EXPECTED) == set(METHODS)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_sizes_are_cut_and_kinds_are_kept(name: str) -> None:
+    changes = comparison.settings(name, comparison.TASK, 4, {})
+    assert changes["online_steps"] <= 3_000
+    assert changes["seeds"] == 4
+    if name in ("sac", "sac-offline", "hybrid", "rlpd"):
+        assert changes["offline_updates"] == 0
+    if name == "bc":
+        assert changes["online_steps"] == 0
+
+
+def test_finished_methods_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+
+    def run(name: str, folder: Path, *_: Any) -> Outcome:
+        ran.append(name)
+        folder.mkdir(parents=True)
+        (folder / "status.json").write_text(json.dumps({"finished": name != "iql" or len(ran) > 2, "reason": ""}))
+        return Outcome(folder, name != "iql" or len(ran) > 2, "")
+
+    monkeypatch.setattr(
+        comparison, "_train", lambda *a: (a[1].exists() and __import__("shutil").rmtree(a[1])) or run(*a)
+    )
+    monkeypatch.setattr(comparison, "write_report", lambda folders, out: out)
+    monkeypatch.setattr(comparison, "_write_verdicts", lambda *_: None)
+    with pytest.raises(UserError, match="go on with the same command"):
+        comparison.compare(tmp_path, ["bc", "iql"], tell=lambda _: None)
+    assert comparison.compare(tmp_path, ["bc", "iql"], tell=lambda _: None) == tmp_path / "report.html"
+    assert ran == ["bc", "iql", "iql"]
+
+
+def test_an_unknown_method_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no method is called"):
+        comparison.compare(tmp_path, ["cal-kl"], tell=lambda _: None)

@@ -20,7 +20,7 @@ from calql.results.summary import Summary, summarise
 TASK = "point-maze-diverse"
 SEEDS = 4
 
-# Two CPU cores give every method about a minute and a half, so runs are shorter and batches smaller than the task's own.
+# Two CPU cores give every method a minute or two: runs are shorter and batches smaller than the task's own.
 AT_MOST: Mapping[str, int] = {"offline_updates": 4_000, "online_steps": 3_000, "batch_size": 64}
 SHARED: Mapping[str, Any] = {"evaluate_offline_every": 2_000, "evaluate_online_every": 1_000, "evaluation_episodes": 10}
 # Large ensembles and high update ratios keep their kind at a lower price.

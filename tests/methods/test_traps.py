@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
@@ -173,3 +175,17 @@ def test_bad_combinations_stop_before_a_folder_is_made(
     with pytest.raises(UserError, match=words):
         train("point-maze-narrow", method=method, out=tmp_path / "run", **options)
     assert not (tmp_path / "run").exists()
+
+
+def test_networks_of_several_seeds_start_without_waiting_for_each_other_for_ever() -> None:
+    """Batched QR decompositions at the same time hang XLA on two cores; in a process of its own, so that it can be ended."""
+    program = """
+import jax
+from calql.engine.program import Program
+from calql.methods import METHODS, Method
+from calql.methods.base import Spec
+entry = METHODS["iql"]
+method = entry.make(entry.options(policy_widths=(64, 64), critic_widths=(64, 64)))
+jax.block_until_ready(Program(method).start(jax.random.split(jax.random.key(0), 4), Spec((4,), 2)))
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

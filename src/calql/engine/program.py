@@ -31,8 +31,12 @@ class Program:
 
     @partial(jax.jit, static_argnums=(0, 2))
     def start(self, keys: jax.Array, spec: Spec) -> Any:
-        """Fresh method states [seed]."""
-        return jax.vmap(lambda key: self.method.init(key, spec))(keys)
+        """Fresh method states [seed], one after the other.
+
+        Under vmap the QR decompositions of orthogonal kernels become batched ones, several of which at a
+        time wait for each other for ever on two cores.
+        """
+        return jax.lax.map(lambda key: self.method.init(key, spec), keys)
 
     def fresh(self, state: Any, updates: jax.Array, logged: Transitions) -> Learning:
         """Learning with empty sums; their names come from the method itself."""

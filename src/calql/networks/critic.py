@@ -43,7 +43,7 @@ class Critics(eqx.Module):
             )
 
         self.encoder = encoder
-        self.members = jax.vmap(member)(jax.random.split(key, count))
+        self.members = jax.lax.map(member, jax.random.split(key, count))  # not vmap: see Program.start
 
     def encode(self, observations: jax.Array) -> jax.Array:
         """Features [batch, feature] of observations [batch, ...]: once per state, however many actions."""

@@ -1,0 +1,27 @@
+"""calql compare."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from calql.cli.parse import parse
+
+
+@dataclass(frozen=True)
+class CompareOptions:
+    """Train every method on the point maze and write one report; finished methods are not run again."""
+
+    out: str = "runs/comparison"
+    """The folder of the runs and the report."""
+    methods: tuple[str, ...] = ()
+    """Only these methods."""
+
+
+def run(command: str, words: Sequence[str]) -> int:
+    from calql import comparison
+
+    options = parse(CompareOptions, words, command=command)
+    print(f"report: {comparison.compare(Path(options.out), options.methods)}")
+    return 0

@@ -149,9 +149,7 @@ def test_concurrent_builders_agree(tmp_path: Path) -> None:
         "print(float(obtain(Recipe('shared', 1, build)).observations.sum()))\n"
     )
     count = tmp_path / "count"
-    running = [
-        subprocess.Popen([sys.executable, script, count], stdout=subprocess.PIPE, text=True) for _ in range(3)
-    ]
+    running = [subprocess.Popen([sys.executable, script, count], stdout=subprocess.PIPE, text=True) for _ in range(3)]
     sums = {process.communicate()[0] for process in running}
     assert all(process.returncode == 0 for process in running)
     assert sums == {f"{float(small(0).observations.sum())}\n"}

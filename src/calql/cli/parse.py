@@ -24,9 +24,7 @@ def parse(kind: type[Options], words: Sequence[str], *, command: str, default: O
     captured = io.StringIO()
     try:
         with contextlib.redirect_stderr(captured):
-            return tyro.cli(
-                flat, args=list(words), prog=f"calql {command}", **kwargs
-            )
+            return tyro.cli(flat, args=list(words), prog=f"calql {command}", **kwargs)
     except SystemExit as end:
         if not end.code:
             raise

@@ -107,9 +107,7 @@ def _fit(fit: Fit, target: Callable[[Critics, Rows, float], jax.Array], *, usabl
     critic = Critics(
         encoder, features, spec.action_dim, fit.widths, count=1, key=key_critic, style=Style(output_gain=1.0)
     )
-    fitted = _descend_many(
-        critic, rows, key_fit, lambda slow, batch: target(slow, batch, fit.discount), fit.updates
-    )
+    fitted = _descend_many(critic, rows, key_fit, lambda slow, batch: target(slow, batch, fit.discount), fit.updates)
     return FittedQ(fitted, offset, scale)
 
 

@@ -13,7 +13,7 @@ from calql.tasks.base import Protocol, RewardRule, Task, success_rate
 EPISODE_LIMIT = 200
 
 PROTOCOL = Protocol(
-    offline_updates=6_000,
+    offline_updates=8_000,
     online_steps=5_000,
     evaluate_offline_every=2_000,
     evaluate_online_every=500,

@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -154,7 +154,8 @@ def _execute(run: Run, folder: Path, watching: Watching) -> Outcome:
             finished = run.execute(should_stop)
     except BaseException as error:
         reason = "diverged" if isinstance(error, Diverged) else f"{type(error).__name__}: {error}"
-        _write_status(folder, finished=False, reason=reason)
+        with suppress(OSError, UserError):  # the disk may be what failed
+            _write_status(folder, finished=False, reason=reason)
         if run.checkpoints.latest is None:
             shutil.rmtree(folder, ignore_errors=True)
         raise _mendable(error, folder) from error

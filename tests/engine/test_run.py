@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ import corridor
 from calql.data import return_to_go
 from calql.engine.run import Run
 from calql.errors import Diverged, UserError
-from calql.results import Silent
+from calql.results import MetricsLog, Silent
 from calql.results.metrics import read_rows
 from calql.training import Watching, resume
 
@@ -218,6 +219,21 @@ class _Late(corridor.Corridor):
 
 def _breaks_online() -> _Late:
     return _Late()
+
+
+@pytest.mark.parametrize("phase", ["offline", "online"])
+def test_a_full_disk_is_said_so(phase: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    append = MetricsLog.append
+
+    def until_full(log: MetricsLog, rows: Any) -> None:
+        if any(row["phase"] == phase for row in rows):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        append(log, rows)
+
+    monkeypatch.setattr(MetricsLog, "append", until_full)
+    with pytest.raises(UserError, match="the disk is full"):
+        train(tmp_path / "r")
+    assert (tmp_path / "r").exists() == (phase == "online")  # gone unless there is a checkpoint to go on from
 
 
 def test_a_folder_that_exists_is_left_alone(tmp_path: Path) -> None:

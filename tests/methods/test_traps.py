@@ -178,7 +178,7 @@ def test_bad_combinations_stop_before_a_folder_is_made(
 
 
 def test_networks_of_several_seeds_start_without_waiting_for_each_other_for_ever() -> None:
-    """Batched QR decompositions at the same time hang XLA on two cores; in a process of its own, so that it can be ended."""
+    """Batched QR decompositions side by side hang XLA on two cores; in a process of its own, which can be ended."""
     program = """
 import jax
 from calql.engine.program import Program

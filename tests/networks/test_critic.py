@@ -27,6 +27,21 @@ def test_members_differ_and_many_actions_are_each(critics: Critics) -> None:
     assert not np.allclose(many[0], many[1])
 
 
+def test_a_shared_head_is_one_layer_for_all() -> None:
+    shared = Critics(Identity(), 3, 2, (8,), count=3, key=KEY, shared_head=True)
+    rows = jax.random.normal(KEY, (4, 5))
+    expected = []
+    weight, bias = shared.members.output.weight.mean(0), shared.members.output.bias.mean(0)
+    for index in range(3):
+        layer = jax.tree.map(lambda leaf, index=index: leaf[index], shared.members.hidden[0])
+        expected.append(jax.nn.relu(rows @ layer.weight.T + layer.bias) @ weight.T + bias)
+    found = q_values(shared, rows[:, :3], rows[:, 3:])
+    np.testing.assert_allclose(found, np.stack(expected)[..., 0], atol=1e-6)
+    gradient = jax.grad(lambda critics: q_values(critics, rows[:, :3], rows[:, 3:]).sum())(shared)
+    heads = np.asarray(gradient.members.output.weight)
+    np.testing.assert_allclose(heads[0], heads[1], rtol=1e-5)
+
+
 def test_targets_take_a_share_of_the_new_network(critics: Critics) -> None:
     moved = jax.tree.map(lambda leaf: leaf + 1.0, critics)
     target = move_towards(critics, moved, jnp.float32(0.25))

@@ -47,6 +47,17 @@ def test_monte_carlo_values_failure_for_ever() -> None:
     np.testing.assert_allclose(values, -500.0, rtol=1e-5)
 
 
+def test_a_failed_episode_may_be_told_by_its_last_reward() -> None:
+    """Success and then a step without it: not a failure by the authors' rule, one by CORL's."""
+    rewards = np.array([5.0, -5.0], np.float32)
+    states = np.zeros((2, 1), np.float32)
+    walk = Trajectory(states, states, rewards, np.zeros(2, bool))
+    for test, expected in (("all", [0.05, -5.0]), ("last", [-500.0, -500.0])):
+        rule = RewardRule(10.0, -5.0, failure=0.0, failure_test=test)
+        reference = fit_reference("monte-carlo", Fit(two_state_data(False), rule, 0.99))
+        np.testing.assert_allclose(reference(walk), expected, rtol=1e-4)
+
+
 def test_regression_finds_the_mean_return() -> None:
     data = two_state_data(truncated=False)
     fit = Fit(data, RewardRule(), 0.9, updates=1500, widths=(16,))

@@ -33,6 +33,8 @@ class RunOptions:
     """Share of logged rows in an online batch; -1 pools all data."""
     reference: str = "monte-carlo"
     """Reference value: monte-carlo, regression, sarsa or none."""
+    failure_test: Literal["all", "last"] = "all"
+    """With sparse rewards, an episode has failed if all of its rewards say so, or its last alone (CORL)."""
     reference_updates: int = 5_000
     """Gradient steps that fit a reference value which is a network."""
     capacity: int = 1_000_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +69,7 @@ def make_plan(
     discount: float,
 ) -> Plan:
     """Value the data, fit the reference, choose the probes. `data` have actions in [-1, 1]."""
+    task = replace(task, rewards=replace(task.rewards, failure_test=options.failure_test))
     if held_out is None and options.hold_out > 0:
         data, held_out = data.split(options.hold_out, seed=0)
     if options.keep_episodes:

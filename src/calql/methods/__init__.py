@@ -71,6 +71,8 @@ PRESETS: dict[str, Mapping[str, Any]] = {
         "conservative_weight": 1.0,
         "log_std_offset": 0.0,
         "temperature_states": "next",
+        "shared_head": True,
+        "target_with_replacement": True,
     },
 }
 

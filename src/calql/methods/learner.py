@@ -47,6 +47,10 @@ class ActorCriticOptions:
     """Q-functions in the ensemble."""
     target_subset: int = 0
     """Critics drawn at random for each TD target; 0 takes all of them."""
+    target_with_replacement: bool = False
+    """Draw that subset with replacement, so that it may hold one critic twice (WSRL)."""
+    shared_head: bool = False
+    """All critics share one output layer (WSRL)."""
     critic_layer_norm: bool = False
     """Layer norm after each hidden layer of the critics; needed for high update ratios."""
     policy_layer_norm: bool = False
@@ -230,7 +234,8 @@ class ActorCritic(Defaults):
         features = state.targets.encode(batch.next_observations)
         q = q_values(state.targets, features, actions)  # [critic, batch, sample]
         if self.options.target_subset:
-            chosen = jax.random.permutation(key_subset, self.options.critics)[: self.options.target_subset]
+            size, critics = self.options.target_subset, self.options.critics
+            chosen = jax.random.choice(key_subset, critics, (size,), replace=self.options.target_with_replacement)
             q = q[chosen]
         if self.options.entropy_in_backup:
             q = q - jnp.exp(state.log_alpha) * log_probs
@@ -419,6 +424,7 @@ class ActorCritic(Defaults):
             count=o.critics,
             key=key_critic,
             layer_norm=o.critic_layer_norm,
+            shared_head=o.shared_head,
             style=style,
         )
         log_alpha, raw_multiplier = jnp.float32(0.0), jnp.float32(o.dual_start)

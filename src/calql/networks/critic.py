@@ -19,6 +19,7 @@ class Critics(eqx.Module):
 
     encoder: Callable[[jax.Array], jax.Array]
     members: MLP  # every leaf [critic, ...]
+    shared_head: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -31,6 +32,7 @@ class Critics(eqx.Module):
         key: jax.Array,
         layer_norm: bool = False,
         style: Style = Style(),
+        shared_head: bool = False,
     ) -> None:
         def member(key: jax.Array) -> MLP:
             return MLP(
@@ -42,12 +44,21 @@ class Critics(eqx.Module):
                 style=style,
             )
 
-        self.encoder = encoder
+        self.encoder, self.shared_head = encoder, shared_head
         self.members = jax.lax.map(member, jax.random.split(key, count))  # not vmap: see Program.start
 
     def encode(self, observations: jax.Array) -> jax.Array:
         """Features [batch, feature] of observations [batch, ...]: once per state, however many actions."""
         return self.encoder(observations)
+
+
+def _with_one_head(members: MLP) -> MLP:
+    """Members that all read the mean of their output layers.
+
+    Each layer gets the same gradient, so under Adam their mean moves as one shared layer does.
+    """
+    mean = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf.mean(0, keepdims=True), leaf.shape), members.output)
+    return eqx.tree_at(lambda member: member.output, members, mean)
 
 
 class Value(eqx.Module):
@@ -82,7 +93,9 @@ def q_values(critics: Critics, features: jax.Array, actions: jax.Array) -> jax.A
         features = jnp.broadcast_to(features[:, None], (*actions.shape[:2], features.shape[-1]))
     inputs = jnp.concatenate([features, actions], axis=-1)
     rows = inputs.reshape(-1, inputs.shape[-1])
-    values = jax.vmap(lambda member: member(rows))(critics.members)
+    values = jax.vmap(lambda member: member(rows))(
+        _with_one_head(critics.members) if critics.shared_head else critics.members
+    )
     return values.reshape(-1, *actions.shape[:-1])
 
 

@@ -58,11 +58,14 @@ class MonteCarlo:
     discount: float
 
     def __call__(self, trajectory: Trajectory) -> Values:
+        rewards, failure = trajectory.rewards, self.rewards.mapped_failure
+        if self.rewards.failure_test == "last" and failure is not None and rewards[-1] == np.float32(failure):
+            rewards = np.full_like(rewards, failure)
         return return_to_go(
-            trajectory.rewards,
+            rewards,
             trajectory.terminals,
             self.discount,
-            sparse_failure_reward=self.rewards.mapped_failure,
+            sparse_failure_reward=failure,
             infinite_tail=self.rewards.infinite_tail,
         )
 

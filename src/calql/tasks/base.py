@@ -54,6 +54,7 @@ class RewardRule:
     scale: float = 1.0
     shift: float = 0.0
     failure: float | None = None  # recorded reward of a step without success, where rewards are sparse
+    failure_test: Literal["all", "last"] = "all"  # an episode has failed if all its rewards say so (CORL: its last)
     infinite_tail: bool = False  # the last reward of an unfinished episode is received for ever
 
     def map(self, rewards: np.ndarray) -> np.ndarray:

@@ -25,9 +25,17 @@ AT_MOST: Mapping[str, int] = {"offline_updates": 4_000, "online_steps": 3_000, "
 SHARED: Mapping[str, Any] = {"evaluate_offline_every": 2_000, "evaluate_online_every": 1_000, "evaluation_episodes": 10}
 # Large ensembles and high update ratios keep their kind at a lower price.
 LIGHTER: Mapping[str, Mapping[str, Any]] = {
-    "cal-ql-utd20": {"critics": 5, "critic_steps_online": 10, "update_ratio": 10, "online_steps": 1_500},
+    "cal-ql-utd20": {
+        "critics": 3,
+        "sampled_actions": 2,
+        "critic_steps_online": 10,
+        "update_ratio": 10,
+        "offline_updates": 2_000,
+        "online_steps": 1_000,
+        "evaluate_online_every": 500,
+    },
     "rlpd": {"critics": 5, "critic_steps": 10, "update_ratio": 10},
-    "wsrl": {"critics": 5},
+    "wsrl": {"critics": 3, "sampled_actions": 2, "offline_updates": 3_000},
 }
 
 

@@ -1,4 +1,7 @@
-PYTHON ?= $(shell command -v python3.12 || command -v python3.11 || command -v python3)
+# The first Python at hand that runs and is 3.11 or 3.12; name another with PYTHON=/path/to/python.
+SUITABLE := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))
+PYTHON ?= $(shell for p in python3 python3.12 python3.11 python; do \
+	$$p -c '$(SUITABLE)' 2>/dev/null && echo $$p && break; done)
 VENV := .venv
 STAMP := $(VENV)/.installed
 export XLA_PYTHON_CLIENT_PREALLOCATE ?= false
@@ -22,7 +25,7 @@ clean:
 	rm -rf $(VENV) build dist site
 
 $(STAMP): pyproject.toml requirements.lock
-	$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] <= (3, 12); sys.exit(0 if ok else "calql needs Python 3.11 or 3.12, and this is " + sys.version.split()[0] + ": set PYTHON=/path/to/python3.11")'
+	@test -n "$(PYTHON)" || { echo "calql needs Python 3.11 or 3.12: install one, or name it with PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --upgrade pip
 	$(VENV)/bin/pip install --quiet --constraint requirements.lock --editable '.[dev]'

@@ -25,9 +25,8 @@ def box(x: float, y: float, w: float, h: float, title: str, lines: str, fill: st
 
 def arrow(x1: float, y1: float, x2: float, y2: float, label: str = "", dy: float = 1.3, bend: float = 0.0) -> None:
     style = f"arc3,rad={bend}"
-    axes.add_patch(
-        FancyArrowPatch((x1, y1), (x2, y2), arrowstyle="-|>", mutation_scale=13, color=INK, lw=1.3, connectionstyle=style)
-    )
+    look = {"arrowstyle": "-|>", "mutation_scale": 13, "color": INK, "lw": 1.3, "connectionstyle": style}
+    axes.add_patch(FancyArrowPatch((x1, y1), (x2, y2), **look))
     if label:
         axes.text((x1 + x2) / 2, (y1 + y2) / 2 + dy, label, ha="center", fontsize=8, color=INK, style="italic")
 

@@ -62,8 +62,8 @@ def measure_updates(name: str, options: Any, shapes: Shapes, *, seconds: float =
     learning, compile_s = block(learning, 1)
     learning, one = block(learning, 5)
     updates = int(np.clip(0.2 * seconds / (one / 5), 5, 2_000))
-    times: list[float] = []
-    while sum(times) < seconds or len(times) < 3:
+    times: list[float] = []  # per update, one entry a block
+    while updates * sum(times) < seconds or len(times) < 3:
         learning, taken = block(learning, updates)
         times.append(taken / updates)
     per_update = float(np.median(times)) / method.minibatches

@@ -17,8 +17,6 @@ from calql.errors import UserError
 from calql.experiment import Choice
 from calql.tasks import DEFAULT, all_tasks, get_task
 
-ANTMAZE = {"observation": 29, "action": 8}
-
 
 @dataclass(frozen=True)
 class BenchOptions:

@@ -13,7 +13,8 @@ from hand import Q1, Q2, agrees, constant_policy, gaussian_policy, linear_critic
 from toy_task import data, logged, same, spec, tiny
 
 from calql.methods import PRESETS
-from calql.methods.learner import ActorCritic, ActorCriticOptions, LearnerState
+from calql.methods.learner import ActorCritic, LearnerState
+from calql.methods.learner_options import ActorCriticOptions
 from calql.networks import move_towards, q_values
 
 KEY = jax.random.key(0)

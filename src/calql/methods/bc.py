@@ -20,7 +20,7 @@ from calql.methods.base import (
     learn,
     traced,
 )
-from calql.methods.learner import Widths
+from calql.methods.learner_options import Widths
 from calql.networks import Spec, Style, TanhGaussianPolicy, log_prob, make_encoder, mode, sample
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from calql.methods.learner import ActorCriticOptions
+from calql.methods.learner_options import ActorCriticOptions
 
 
 @dataclass(frozen=True)

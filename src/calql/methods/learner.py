@@ -7,19 +7,17 @@ one learner. Losses are in `calql.losses`; this file says which parameters each 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
 import optax
-import tyro
 
 from calql import losses
-from calql.methods.base import Carry, Defaults, Metrics, Moment, Transitions, augment, last_minibatch, require
+from calql.methods.base import Carry, Defaults, Metrics, Moment, Transitions, augment, last_minibatch
+from calql.methods.learner_options import ActorCriticOptions
 from calql.networks import (
     Critics,
-    Initialiser,
-    Precision,
     Spec,
     Style,
     TanhGaussianPolicy,
@@ -30,132 +28,6 @@ from calql.networks import (
     sample,
 )
 from calql.optimise import ADAM, descend
-
-Widths = Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT [INT ...]")]
-
-
-@dataclass(frozen=True)
-class ActorCriticOptions:
-    """Options of the learner. The defaults are the authors' code on AntMaze (preset `paper`)."""
-
-    # Networks
-    policy_widths: Widths = (256, 256)
-    """Hidden widths of the policy."""
-    critic_widths: Widths = (256, 256, 256, 256)
-    """Hidden widths of each critic."""
-    critics: int = 2
-    """Q-functions in the ensemble."""
-    target_subset: int = 0
-    """Critics drawn at random for each TD target; 0 takes all of them."""
-    target_with_replacement: bool = False
-    """Draw that subset with replacement, so that it may hold one critic twice (WSRL)."""
-    shared_head: bool = False
-    """All critics share one output layer (WSRL)."""
-    critic_layer_norm: bool = False
-    """Layer norm after each hidden layer of the critics; needed for high update ratios."""
-    policy_layer_norm: bool = False
-    """Layer norm after each hidden layer of the policy."""
-    initialiser: Initialiser = "orthogonal"
-    """Kernel initialiser; biases start at 0."""
-    output_gain: float = 0.01
-    """Orthogonal gain of output layers (CORL: 1.414)."""
-    state_dependent_std: bool = True
-    """The network gives the log standard deviation; off: one trained vector (WSRL on AntMaze)."""
-    log_std_offset: float = -1.0
-    """Start of the trained offset of the log standard deviation (WSRL: 0)."""
-    precision: Precision = "float32"
-    """Arithmetic of the hidden layers; outputs and losses are float32 either way."""
-
-    # Optimisation
-    batch_size: int = 256
-    """Transitions in one minibatch."""
-    discount: float = 0.99
-    policy_rate: float = 1e-4
-    """Adam step size of the policy and of the temperature."""
-    critic_rate: float = 3e-4
-    """Adam step size of the critics and of the dual variable."""
-    target_rate: float = 0.005
-    """Share of the new critic in its target at every update."""
-    critic_steps: int = 1
-    """Critic updates on consecutive minibatches before one policy update (RLPD: its update ratio)."""
-    critic_steps_online: int = 0
-    """The same after the switch; 0 keeps the offline number (WSRL: 4)."""
-    policy_on_all: bool = False
-    """With several critic steps, update the policy on all their minibatches (WSRL) and not on the last alone."""
-
-    # SAC
-    target_entropy: float = 0.0
-    """Entropy that the temperature steers to; 0 or more stands for minus --entropy-scale times the action dimension."""
-    entropy_scale: float = 1.0
-    """See --target-entropy (RLPD: 0.5)."""
-    entropy_in_backup: bool = False
-    """Subtract alpha log pi in the TD target."""
-    policy_critic: Literal["min", "mean"] = "min"
-    """How the policy's loss reduces the critics."""
-    temperature_form: Literal["logarithm", "exponential"] = "logarithm"
-    """What multiplies the entropy's distance in the temperature's loss: log alpha, or alpha itself (RLPD)."""
-    temperature_states: Literal["current", "next"] = "current"
-    """States whose entropy drives the temperature (WSRL: next)."""
-    backup_actions: int = 10
-    """Policy actions at s' for the max-target backup; 1 is the plain SAC backup."""
-
-    # The conservative regulariser
-    conservative: bool = True
-    """Use the regulariser at all."""
-    conservative_online: bool = True
-    """Keep it online (off: CQL then SAC)."""
-    conservative_weight: float = 5.0
-    """Weight of the regulariser, times alpha' where it is dual."""
-    conservative_weight_online: float = -1.0
-    """Weight after the switch; negative keeps the offline one."""
-    sampled_actions: int = 10
-    """Actions drawn from each of: uniform, the policy at s, the policy at s'."""
-    importance_sampling: bool = True
-    """Correct each sampled Q by its log-density; off: no densities, and the logged action joins the sum."""
-    dual: bool = True
-    """Tune the weight by dual ascent so that the regulariser stays at the gap."""
-    gap: float = 0.8
-    """Target of the regulariser where it is dual."""
-    dual_start: float = 1.0
-    """Start of log alpha' (exponential) or of its raw value (softplus)."""
-    dual_form: Literal["exponential", "softplus"] = "exponential"
-    """How alpha' comes from its parameter (WSRL: softplus)."""
-    soft_maximum_temperature: float = 1.0
-    """Temperature of the logsumexp."""
-    difference_clip: tuple[float, float] = (float("-inf"), float("inf"))
-    """Bounds of the regulariser per state, before the mean (CORL: -200 from below)."""
-    penalised_critics: int = 0
-    """Critics drawn at random for the regulariser at each update; 0 penalises all (WSRL with REDQ: 2)."""
-    subtract_log_count: bool = False
-    """Subtract the logarithm of the number of terms from the logsumexp (WSRL without importance sampling)."""
-
-    # Calibration
-    calibrate: bool = True
-    """Never push Q of policy actions below the reference value: on is Cal-QL, off is CQL."""
-    calibrate_online: bool = True
-    """Keep calibrating after the switch (CORL switches it off)."""
-    calibrate_random: bool = False
-    """Calibrate Q of the uniform actions too (tianshou)."""
-    calibrate_after_importance: bool = False
-    """Take the maximum after the importance correction (the paper's listing) and not before (its code)."""
-
-    def __post_init__(self) -> None:
-        require(self.critics >= 1, "critics", self.critics, "at least 1")
-        require(
-            0 <= self.target_subset <= self.critics,
-            "target-subset",
-            self.target_subset,
-            "0 to the number of critics",
-        )
-        require(
-            0 <= self.penalised_critics <= self.critics,
-            "penalised-critics",
-            self.penalised_critics,
-            "0 to the number of critics",
-        )
-        for name in ("batch_size", "critic_steps", "backup_actions", "sampled_actions"):
-            require(getattr(self, name) >= 1, name.replace("_", "-"), getattr(self, name), "at least 1")
-        require(0.0 <= self.discount < 1.0, "discount", self.discount, "at least 0 and below 1")
 
 
 class Numbers(NamedTuple):

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from calql import losses
 from calql.methods.base import Metrics, Transitions, require
-from calql.methods.learner import Widths
+from calql.methods.learner_options import Widths
 from calql.methods.td3_bc import TD3BC, TD3Options, TD3State
 from calql.networks import DeterministicPolicy, q_values
 

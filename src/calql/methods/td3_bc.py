@@ -22,7 +22,7 @@ from calql.methods.base import (
     require,
     traced,
 )
-from calql.methods.learner import Widths
+from calql.methods.learner_options import Widths
 from calql.networks import Critics, DeterministicPolicy, Spec, Style, make_encoder, move_towards, q_values
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from calql.methods.learner import ActorCriticOptions
+from calql.methods.learner_options import ActorCriticOptions
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_replay import CAPACITY, LIMIT, empty, rows
+from test_replay import LIMIT, empty, rows
 
 from calql.engine.mixing import POOLED, check_mixing, draw, offline_rows
 from calql.engine.replay import insert
@@ -57,4 +57,3 @@ def test_every_row_is_drawn_about_equally_often() -> None:
     counts = np.bincount(np.asarray(batch.rewards, np.int64)[0] - 100, minlength=10)
     assert counts.min() > 300
     assert counts.max() < 500
-    assert CAPACITY < 4000

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +41,7 @@ class Hand:
     reader: Callable[[Any], Reader]
 
 
-class Reader:
+class Reader(ABC):
     """Reads one scene: observation and success, from arrays that stay where the simulator keeps them.
 
     gymnasium-robotics reads the same numbers, in the same order; going around its `step` spares
@@ -52,9 +53,9 @@ class Reader:
         self.qpos, self.qvel = data.qpos, data.qvel
         self.site, self.body = data.site_xpos, data.xpos
 
+    @abstractmethod
     def read(self, out: Floats) -> bool:
         """Fill `out` with the observation and say whether the task is solved."""
-        raise NotImplementedError
 
 
 class DoorReader(Reader):

@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from calql.commit import commit
 from calql.data import Dataset, check, load, normalise_actions
 from calql.engine.options import RunOptions
 from calql.engine.plan import Plan, make_plan
@@ -77,7 +78,7 @@ def defaults(choice: Choice, task: Task | None = None) -> tuple[RunOptions, Any]
     options = _set(_set(options, merged), chosen)
     if not entry.make(options).uses_reference:
         run = dataclasses.replace(run, reference="none")
-    return _set(run, merged), options
+    return _set(run, {**merged, **chosen}), options
 
 
 def resolve_task(
@@ -207,7 +208,7 @@ def versions() -> dict[str, str]:
             found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             found[package] = "from source"
-    return found
+    return found | {"commit": commit() or found["calql"]}
 
 
 def set_options(run: RunOptions, options: Any, changes: Mapping[str, Any], method: str) -> tuple[RunOptions, Any]:

@@ -117,8 +117,9 @@ def make_experiment(
     """Refuse what does not go together, load the data where they are not there yet, check them."""
     method = method_entry(choice.method).make(options)
     check_combination(choice.method, method, reference=run.reference, mixing=run.mixing)
-    task = dataclasses.replace(task, rewards=task.method_rewards.get(choice.method, task.rewards))
     data = task.load_data() if data is None else data
+    rewards = task.method_rewards.get(choice.method, task.rewards)
+    task = dataclasses.replace(task, rewards=rewards.fitted(data))
     check_combination(choice.method, method, image=data.observations.dtype == np.uint8)
     env = task.make_env()
     try:

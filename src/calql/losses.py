@@ -89,11 +89,9 @@ def temperature_loss(log_alpha: jax.Array, log_probs: jax.Array, target_entropy:
     return -log_alpha * jnp.mean(jax.lax.stop_gradient(log_probs) + target_entropy)
 
 
-def exponential_temperature_loss(
-    log_alpha: jax.Array, log_probs: jax.Array, target_entropy: jax.Array | float
-) -> jax.Array:
-    """alpha * (entropy - H), with the entropy estimated by -mean log pi: the form of jaxrl, RLPD and ODT."""
-    return jnp.exp(log_alpha) * jnp.mean(jax.lax.stop_gradient(-log_probs) - target_entropy)
+def weighted_temperature_loss(alpha: jax.Array, log_probs: jax.Array, target_entropy: jax.Array | float) -> jax.Array:
+    """alpha * (entropy - H), with the entropy estimated by -mean log pi: the form of jaxrl, RLPD, WSRL and ODT."""
+    return alpha * jnp.mean(jax.lax.stop_gradient(-log_probs) - target_entropy)
 
 
 def dual_weight(log_multiplier: jax.Array) -> jax.Array:

@@ -44,7 +44,7 @@ def moved(method: ActorCritic, start: LearnerState, batch: Any) -> LearnerState:
 def test_where_it_starts(method: ActorCritic, start: LearnerState) -> None:
     """alpha' = e, alpha = 1, standard deviation about exp(-1) = 0.368, Q about 0."""
     assert float(method.multiplier(start.raw_multiplier)) == pytest.approx(2.71828, abs=1e-5)
-    assert float(jnp.exp(start.log_alpha)) == 1.0
+    assert float(jnp.exp(start.raw_temperature)) == 1.0
     observations, actions = jnp.asarray(data().observations), jnp.asarray(data().actions)
     std = jnp.exp(start.policy(observations).log_std)
     np.testing.assert_allclose(std, 0.368, atol=0.02)
@@ -95,7 +95,7 @@ def test_a_critic_step_moves_critics_and_targets_alone(method: ActorCritic, move
 
 def test_a_policy_step_moves_policy_and_temperature_alone(method: ActorCritic, moved: LearnerState, batch: Any) -> None:
     after, _ = method.policy_step(moved, moved.critics, batch, KEY)
-    for field in set(moved._fields) - {"policy", "policy_adam", "log_alpha", "alpha_adam"}:
+    for field in set(moved._fields) - {"policy", "policy_adam", "raw_temperature", "temperature_adam"}:
         same(getattr(moved, field), getattr(after, field))
 
 
@@ -104,7 +104,7 @@ def test_several_critic_steps_are_one_policy_step(start: LearnerState, batch: An
     stacked = jax.tree.map(lambda column: jnp.stack([column, column]), batch)
     after, _ = jax.jit(twice.update)(start, stacked, KEY)
     count = lambda adam: int(jax.tree.leaves(adam)[0])  # noqa: E731
-    assert (count(after.critic_adam), count(after.policy_adam), count(after.alpha_adam)) == (2, 1, 1)
+    assert (count(after.critic_adam), count(after.policy_adam), count(after.temperature_adam)) == (2, 1, 1)
 
 
 def test_calibration_stays_on_online(method: ActorCritic, start: LearnerState, batch: Any) -> None:
@@ -169,6 +169,47 @@ def test_q_of_many_actions_is_q_of_each() -> None:
     assert constant_policy(0.5)(jnp.ones((3, 1))).shape == (3, 1)
 
 
+def test_where_wsrl_starts() -> None:
+    """The small gain on the last hidden layer, deviations of 1e-5 to 10, alpha = softplus(log(e - 1)) = 1."""
+    changes = {"initialiser": "orthogonal", "output_gain": 2.0**0.5, "last_hidden_gain": 0.01}
+    method = tiny("cal-ql", temperature_form="softplus", **changes)
+    method = replace(method, options=replace(method.options, log_std_range=(-11.5, 2.3), log_std_offset=9.0))
+    state = method.init(KEY, spec())
+    *_, last = state.critics.members.hidden
+    for kernel, gain in ((last.weight[0], 0.01), (state.critics.members.output.weight[0], 2.0**0.5)):
+        np.testing.assert_allclose(np.linalg.svd(kernel, compute_uv=False), gain, rtol=1e-4)
+    assert float(method.temperature(state.raw_temperature)) == pytest.approx(1.0, rel=1e-6)
+    assert float(state.policy(jnp.ones(spec().observation_shape)).log_std.max()) == pytest.approx(2.3)
+
+
+def test_the_temperature_by_softplus() -> None:
+    """softplus(0) = log 2 and its slope is 1/2: loss log 2 * (2 + 4), slope 3."""
+    method = ActorCritic(ActorCriticOptions(temperature_form="softplus"))
+    log_probs = jnp.array([-1.0, -3.0])
+    value, slope = jax.value_and_grad(method.temperature_loss)(jnp.float32(0.0), log_probs, -4.0)
+    assert float(value) == pytest.approx(4.158883, rel=1e-6)
+    assert float(slope) == pytest.approx(3.0, rel=1e-6)
+
+
+def test_the_entropy_at_next_states_over_several_actions(start: LearnerState, batch: Any, method: ActorCritic) -> None:
+    """The spread of the estimate over keys falls as the root of the number of actions: by 4 for 16."""
+
+    def spread(samples: int) -> float:
+        changes = {"temperature_states": "next", "temperature_samples": samples}
+        changed = replace(method, options=replace(method.options, **changes))
+        step = jax.jit(lambda key: changed.policy_step(start, start.critics, batch, key)[1]["entropy"])
+        return float(np.std([float(step(key)) for key in jax.random.split(KEY, 64)]))
+
+    assert spread(16) < 0.5 * spread(1)
+
+
+def test_losses_of_critics_are_summed_or_averaged(start: LearnerState, batch: Any, method: ActorCritic) -> None:
+    averaged = replace(method, options=replace(method.options, critic_loss="mean"))
+    total, _ = method.critic_loss(start.critics, start, batch, KEY)
+    mean, _ = averaged.critic_loss(start.critics, start, batch, KEY)
+    assert float(mean) == pytest.approx(float(total) / method.options.critics, rel=1e-5)
+
+
 def abstract(method: ActorCritic) -> Any:
     """A state of shapes and types alone."""
     return jax.eval_shape(lambda key: method.init(key, spec()), KEY)
@@ -181,5 +222,5 @@ def stub(**numbers: float) -> Any:
         policy=gaussian_policy(jnp.arctanh(0.25), -20.0),
         targets=linear_critics(Q1, Q2),
         numbers=SimpleNamespace(**{name: jnp.float32(value) for name, value in numbers.items()}),
-        log_alpha=jnp.float32(0.0),
+        raw_temperature=jnp.float32(0.0),
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from calql.errors import UserError, unknown
-from calql.methods import awac, bc, odt, rlpd, sac, wsrl
+from calql.methods import awac, bc, iql, o3f, odt, rebrac, rlpd, sac, td3_bc, wsrl
 from calql.methods.awac import AWAC, AWACOptions
 from calql.methods.base import Method
 from calql.methods.bc import BC, BCOptions
@@ -46,14 +47,16 @@ METHODS: dict[str, Entry] = {
     "sac-offline": Entry("SAC from scratch, offline data pooled in", SAC, ActorCritic, sac.POOLED),
     "hybrid": Entry("SAC from scratch, a fixed share of offline data", SAC, ActorCritic, sac.FIXED_SHARE),
     "rlpd": Entry("SAC from scratch, ten critics, half offline data, 20 updates a step", RLPD, ActorCritic, rlpd.SETS),
-    "iql": Entry("expectile values, advantage-weighted cloning", IQLOptions, IQL),
+    "iql": Entry("expectile values, advantage-weighted cloning", IQLOptions, IQL, iql.SETS),
     "awac": Entry("critic of the policy, advantage-weighted cloning", AWACOptions, AWAC, awac.SETS),
-    "td3-bc": Entry("TD3 with a policy kept near the data", TD3BCOptions, TD3BC),
-    "o3f": Entry("TD3+BC that collects with optimistic actions", O3FOptions, O3F),
+    "td3-bc": Entry("TD3 with a policy kept near the data", TD3BCOptions, TD3BC, td3_bc.SETS),
+    "o3f": Entry("TD3+BC that collects with optimistic actions", O3FOptions, O3F, o3f.SETS),
     "odt": Entry("online decision transformer: actions given the return to come", ODTOptions, ODT, odt.SETS),
     "bc": Entry("behaviour cloning", BCOptions, BC, bc.SETS),
     "wsrl": Entry("Cal-QL, warm-up, then SAC without the offline data", WSRL, ActorCritic, wsrl.SETS),
-    "rebrac": Entry("TD3 with penalties on distance to the data in policy and target", ReBRACOptions, ReBRAC),
+    "rebrac": Entry(
+        "TD3 with penalties on distance to the data in policy and target", ReBRACOptions, ReBRAC, rebrac.SETS
+    ),
 }
 
 PRESETS: dict[str, Mapping[str, Any]] = {
@@ -69,8 +72,13 @@ PRESETS: dict[str, Mapping[str, Any]] = {
         "output_gain": 2.0**0.5,
         "dual_form": "softplus",
         "conservative_weight": 1.0,
+        "last_hidden_gain": 0.01,
         "log_std_offset": 0.0,
+        "log_std_range": (math.log(1e-5), math.log(10.0)),
+        "temperature_form": "softplus",
         "temperature_states": "next",
+        "temperature_samples": 10,
+        "critic_loss": "mean",
         "shared_head": True,
         "target_with_replacement": True,
     },

@@ -6,6 +6,7 @@ one learner. Losses are in `calql.losses`; this file says which parameters each 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
@@ -47,11 +48,11 @@ class LearnerState(NamedTuple):
     policy: TanhGaussianPolicy
     critics: Critics
     targets: Critics
-    log_alpha: jax.Array  # entropy temperature
+    raw_temperature: jax.Array  # the entropy's dual variable: log alpha, or what softplus makes alpha of
     raw_multiplier: jax.Array  # the regulariser's dual variable, before its exponential
     policy_adam: optax.OptState
     critic_adam: optax.OptState
-    alpha_adam: optax.OptState
+    temperature_adam: optax.OptState
     multiplier_adam: optax.OptState
     numbers: Numbers
 
@@ -88,7 +89,7 @@ class ActorCritic(Defaults):
             "average_target": jnp.mean(target),
         }
         if not self.options.conservative:
-            return jnp.sum(td), metrics
+            return self.over_critics(td), metrics
         gaps, bound_rates = self.gaps(critics, features, q_data, state, batch, key_gap)  # [critic]
         weight = state.numbers.conservative_weight
         if self.options.dual:
@@ -96,7 +97,7 @@ class ActorCritic(Defaults):
         else:
             penalty = weight * gaps
         metrics |= {"conservative_gap": jnp.mean(gaps)} | bound_rates
-        return jnp.sum(td + self.penalty_mask(key_gap) * penalty), metrics
+        return self.over_critics(td + self.penalty_mask(key_gap) * penalty), metrics
 
     def td_target(self, state: LearnerState, batch: Transitions, key: jax.Array) -> jax.Array:
         """r + discount (1 - terminal) max over actions of min over target critics."""
@@ -110,7 +111,7 @@ class ActorCritic(Defaults):
             chosen = jax.random.choice(key_subset, critics, (size,), replace=self.options.target_with_replacement)
             q = q[chosen]
         if self.options.entropy_in_backup:
-            q = q - jnp.exp(state.log_alpha) * log_probs
+            q = q - self.temperature(state.raw_temperature) * log_probs
         return losses.backup(batch.rewards, batch.terminals, state.numbers.discount, losses.pessimistic_best(q))
 
     def gaps(
@@ -166,6 +167,9 @@ class ActorCritic(Defaults):
         order = jax.random.permutation(jax.random.fold_in(key, 1), critics)
         return (order < penalised).astype(jnp.float32)
 
+    def over_critics(self, loss: jax.Array) -> jax.Array:
+        return jnp.mean(loss) if self.options.critic_loss == "mean" else jnp.sum(loss)
+
     def multiplier(self, raw: jax.Array) -> jax.Array:
         """alpha', the weight that dual ascent moves."""
         return jax.nn.softplus(raw) if self.options.dual_form == "softplus" else losses.dual_weight(raw)
@@ -185,6 +189,16 @@ class ActorCritic(Defaults):
         q = q_values(critics, critics.encode(batch.observations), actions)
         reduce = jnp.min if self.options.policy_critic == "min" else jnp.mean
         return losses.entropy_regularised(log_probs, reduce(q, axis=0), alpha), log_probs
+
+    def temperature(self, raw: jax.Array) -> jax.Array:
+        """alpha, the weight of the entropy."""
+        return jax.nn.softplus(raw) if self.options.temperature_form == "softplus" else jnp.exp(raw)
+
+    def temperature_loss(self, raw: jax.Array, log_probs: jax.Array, target_entropy: jax.Array) -> jax.Array:
+        """alpha grows while the entropy is below its target; the authors move log alpha, others alpha itself."""
+        if self.options.temperature_form == "logarithm":
+            return losses.temperature_loss(raw, log_probs, target_entropy)
+        return losses.weighted_temperature_loss(self.temperature(raw), log_probs, target_entropy)
 
     def multiplier_loss(self, raw: jax.Array, numbers: Numbers, gap: jax.Array) -> jax.Array:
         """Minus the weighted violation of the gap: alpha' grows while the regulariser is above it."""
@@ -206,19 +220,20 @@ class ActorCritic(Defaults):
         self, state: LearnerState, critics: Critics, batch: Transitions, key: jax.Array
     ) -> tuple[LearnerState, Metrics]:
         """One Adam step of the policy against the given critics, and of the temperature."""
-        alpha, rate = jnp.exp(state.log_alpha), state.numbers.policy_rate
+        alpha, rate = self.temperature(state.raw_temperature), state.numbers.policy_rate
         key_policy, key_next = jax.random.split(key)
         (loss, log_probs), gradient = jax.value_and_grad(self.policy_loss, has_aux=True)(
             state.policy, critics, alpha, batch, key_policy
         )
         if self.options.temperature_states == "next":
-            _, log_probs = sample(state.policy(batch.next_observations), key_next)
-        by_form = {"logarithm": losses.temperature_loss, "exponential": losses.exponential_temperature_loss}
-        temperature_loss = by_form[self.options.temperature_form]
-        alpha_gradient = jax.grad(temperature_loss)(state.log_alpha, log_probs, state.numbers.target_entropy)
+            gaussian = state.policy(batch.next_observations)
+            _, log_probs = sample(gaussian, key_next, (self.options.temperature_samples,))
+        raw = state.raw_temperature
+        raw_gradient = jax.grad(self.temperature_loss)(raw, log_probs, state.numbers.target_entropy)
         policy, policy_adam = descend(gradient, state.policy_adam, state.policy, rate)
-        log_alpha, alpha_adam = descend(alpha_gradient, state.alpha_adam, state.log_alpha, rate)
-        state = state._replace(policy=policy, policy_adam=policy_adam, log_alpha=log_alpha, alpha_adam=alpha_adam)
+        raw, temperature_adam = descend(raw_gradient, state.temperature_adam, raw, rate)
+        state = state._replace(policy=policy, policy_adam=policy_adam)
+        state = state._replace(raw_temperature=raw, temperature_adam=temperature_adam)
         return state, {"policy_loss": loss, "entropy": -jnp.mean(log_probs), "alpha": alpha}
 
     def multiplier_step(self, state: LearnerState, gap: jax.Array) -> tuple[LearnerState, Metrics]:
@@ -278,7 +293,9 @@ class ActorCritic(Defaults):
         o = self.options
         key_policy, key_critic, key_encoders = jax.random.split(key, 3)
         encoders = [make_encoder(spec, k) for k in jax.random.split(key_encoders)]
-        style = Style(o.initialiser, output_gain=o.output_gain, precision=o.precision)
+        style = Style(
+            o.initialiser, output_gain=o.output_gain, last_hidden_gain=o.last_hidden_gain, precision=o.precision
+        )
         policy = TanhGaussianPolicy(
             *encoders[0],
             spec.action_dim,
@@ -286,6 +303,7 @@ class ActorCritic(Defaults):
             key=key_policy,
             state_dependent_std=o.state_dependent_std,
             log_std_offset=o.log_std_offset,
+            log_std_range=o.log_std_range,
             layer_norm=o.policy_layer_norm,
             style=style,
         )
@@ -299,16 +317,17 @@ class ActorCritic(Defaults):
             shared_head=o.shared_head,
             style=style,
         )
-        log_alpha, raw_multiplier = jnp.float32(0.0), jnp.float32(o.dual_start)
+        at_one = math.log(math.e - 1.0) if o.temperature_form == "softplus" else 0.0  # where alpha is 1
+        raw_temperature, raw_multiplier = jnp.float32(at_one), jnp.float32(o.dual_start)
         return LearnerState(
             policy=policy,
             critics=critics,
             targets=critics,
-            log_alpha=log_alpha,
+            raw_temperature=raw_temperature,
             raw_multiplier=raw_multiplier,
             policy_adam=ADAM.init(policy),
             critic_adam=ADAM.init(critics),
-            alpha_adam=ADAM.init(log_alpha),
+            temperature_adam=ADAM.init(raw_temperature),
             multiplier_adam=ADAM.init(raw_multiplier),
             numbers=self.numbers(spec),
         )

@@ -38,10 +38,14 @@ class ActorCriticOptions:
     """Kernel initialiser; biases start at 0."""
     output_gain: float = 0.01
     """Orthogonal gain of output layers (CORL: 1.414)."""
+    last_hidden_gain: float = 2.0**0.5
+    """Orthogonal gain of the last hidden layer (WSRL: 0.01, and 1.414 for outputs)."""
     state_dependent_std: bool = True
     """The network gives the log standard deviation; off: one trained vector (WSRL on AntMaze)."""
     log_std_offset: float = -1.0
     """Start of the trained offset of the log standard deviation (WSRL: 0)."""
+    log_std_range: tuple[float, float] = (-20.0, 2.0)
+    """Bounds of the log standard deviation (WSRL: -11.513 2.303, a deviation of 1e-5 to 10)."""
     precision: Precision = "float32"
     """Arithmetic of the hidden layers; outputs and losses are float32 either way."""
 
@@ -59,6 +63,8 @@ class ActorCriticOptions:
     """Critic updates on consecutive minibatches before one policy update (RLPD: its update ratio)."""
     critic_steps_online: int = 0
     """The same after the switch; 0 keeps the offline number (WSRL: 4)."""
+    critic_loss: Literal["sum", "mean"] = "sum"
+    """How the losses of the critics are put together (WSRL: mean); Adam makes little of the difference."""
     policy_on_all: bool = False
     """With several critic steps, update the policy on all their minibatches (WSRL) and not on the last alone."""
 
@@ -71,8 +77,11 @@ class ActorCriticOptions:
     """Subtract alpha log pi in the TD target."""
     policy_critic: Literal["min", "mean"] = "min"
     """How the policy's loss reduces the critics."""
-    temperature_form: Literal["logarithm", "exponential"] = "logarithm"
-    """What multiplies the entropy's distance in the temperature's loss: log alpha, or alpha itself (RLPD)."""
+    temperature_form: Literal["logarithm", "exponential", "softplus"] = "logarithm"
+    """What multiplies the entropy's distance in the temperature's loss: log alpha, alpha itself (RLPD), or alpha
+    as the softplus of its parameter (WSRL)."""
+    temperature_samples: int = 1
+    """Actions per state that estimate the entropy for the temperature (WSRL: 10, with --temperature-states next)."""
     temperature_states: Literal["current", "next"] = "current"
     """States whose entropy drives the temperature (WSRL: next)."""
     backup_actions: int = 10
@@ -132,6 +141,12 @@ class ActorCriticOptions:
             self.penalised_critics,
             "0 to the number of critics",
         )
-        for name in ("batch_size", "critic_steps", "backup_actions", "sampled_actions"):
+        for name in ("batch_size", "critic_steps", "backup_actions", "sampled_actions", "temperature_samples"):
             require(getattr(self, name) >= 1, name.replace("_", "-"), getattr(self, name), "at least 1")
+        require(
+            self.temperature_samples == 1 or self.temperature_states == "next",
+            "temperature-samples",
+            self.temperature_samples,
+            "1 unless --temperature-states is next: at s the policy's own action serves",
+        )
         require(0.0 <= self.discount < 1.0, "discount", self.discount, "at least 0 and below 1")

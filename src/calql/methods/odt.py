@@ -153,10 +153,9 @@ class ODT(Defaults):
         rate = n.policy_rate * jnp.minimum((state.updates + 1) / self.options.warmup_updates, 1.0)
         policy = jax.tree.map(lambda p, d: p - rate * d, old, direction)
         target = -n.entropy_scale * rows.actions.shape[-1]
-        slope = jax.grad(losses.exponential_temperature_loss)(state.log_temperature.parameters, -entropy, target)
-        log_temperature = Trained(
-            *descend(slope, state.log_temperature.adam, state.log_temperature.parameters, n.temperature_rate)
-        )
+        logarithm, adam = state.log_temperature
+        slope = jax.grad(lambda x: losses.weighted_temperature_loss(jnp.exp(x), -entropy, target))(logarithm)
+        log_temperature = Trained(*descend(slope, adam, logarithm, n.temperature_rate))
         state = ODTState(Trained(policy, moments), log_temperature, state.updates + 1, n)
         return state, metrics | {"alpha": temperature}
 

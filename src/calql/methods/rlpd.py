@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from calql.methods.base import own_defaults
+from calql.methods.learner_options import Widths
 from calql.methods.sac import SAC
 from calql.networks import Initialiser
 
@@ -13,6 +15,8 @@ from calql.networks import Initialiser
 class RLPD(SAC):
     """Ten critics with layer norm, targets from two of them, half of each batch from prior data."""
 
+    policy_widths: Widths = (256, 256, 256)
+    critic_widths: Widths = (256, 256, 256)
     critics: int = 10
     target_subset: int = 2
     critic_layer_norm: bool = True
@@ -24,14 +28,13 @@ class RLPD(SAC):
     critic_steps: int = 20
     backup_actions: int = 1
     entropy_scale: float = 0.5
-    temperature_form: Literal["logarithm", "exponential"] = "exponential"
+    temperature_form: Literal["logarithm", "exponential", "softplus"] = "exponential"
 
 
-SETS = {
+SETS = own_defaults(RLPD, "policy_widths", "critic_widths", "backup_actions") | {
     "offline_updates": 0,
     "mixing": 0.5,
     "update_ratio": 20,
     "warmup_steps": 5_000,
     "warmup_actions": "random",
-    "backup_actions": 1,
 }

@@ -21,6 +21,7 @@ class Style:
     initialiser: Initialiser = "orthogonal"  # kernels; biases start at 0
     hidden_gain: float = 2.0**0.5  # of orthogonal kernels
     output_gain: float = 0.01
+    last_hidden_gain: float = 2.0**0.5
     precision: Precision = "float32"  # of hidden layers; outputs are float32
 
 
@@ -44,9 +45,11 @@ class MLP(eqx.Module):
     ) -> None:
         sizes = [inputs, *widths]
         keys = jax.random.split(key, len(sizes))
+        gains = [style.hidden_gain] * len(widths)
+        gains[-1:] = [style.last_hidden_gain] * bool(widths)
         self.hidden = tuple(
-            linear(a, b, k, style.initialiser, style.hidden_gain)
-            for a, b, k in zip(sizes[:-1], sizes[1:], keys[:-1], strict=True)
+            linear(a, b, k, style.initialiser, gain)
+            for a, b, k, gain in zip(sizes[:-1], sizes[1:], keys[:-1], gains, strict=True)
         )
         self.norms = tuple(eqx.nn.LayerNorm(width) for width in widths) if layer_norm else ()
         self.output = linear(sizes[-1], outputs, keys[-1], style.initialiser, style.output_gain)

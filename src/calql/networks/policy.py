@@ -34,6 +34,7 @@ class TanhGaussianPolicy(eqx.Module):
     log_std_multiplier: jax.Array
     log_std_offset: jax.Array
     log_std: jax.Array | None
+    log_std_range: tuple[float, float] = eqx.field(static=True)
 
     def __init__(
         self,
@@ -45,6 +46,7 @@ class TanhGaussianPolicy(eqx.Module):
         key: jax.Array,
         state_dependent_std: bool = True,
         log_std_offset: float = -1.0,
+        log_std_range: tuple[float, float] = LOG_STD_RANGE,
         layer_norm: bool = False,
         style: Style = Style(),
     ) -> None:
@@ -60,6 +62,7 @@ class TanhGaussianPolicy(eqx.Module):
         self.log_std_multiplier = jnp.float32(1.0)
         self.log_std_offset = jnp.float32(log_std_offset)
         self.log_std = None if state_dependent_std else jnp.zeros(action_dim)
+        self.log_std_range = log_std_range
 
     def __call__(self, observation: jax.Array) -> Gaussian:
         outputs = self.network(self.encoder(observation))
@@ -67,7 +70,7 @@ class TanhGaussianPolicy(eqx.Module):
             mean, raw = jnp.split(outputs, 2, axis=-1)
         else:
             mean, raw = outputs, self.log_std
-        log_std = jnp.clip(self.log_std_multiplier * raw + self.log_std_offset, *LOG_STD_RANGE)
+        log_std = jnp.clip(self.log_std_multiplier * raw + self.log_std_offset, *self.log_std_range)
         return Gaussian(mean, log_std)
 
 

@@ -26,6 +26,8 @@ class Cell:
     data: str = "task"  # "task": the task's own; "stand-in": a few episodes of random actions, made on the spot
     variant: str = ""  # what tells it from others of its task and method within an experiment
     shortened: str = ""  # how it differs from the paper's protocol, in words
+    paper_offline_updates: int = 0  # what that protocol has
+    paper_online_steps: int = 0
 
     @property
     def id(self) -> str:

@@ -1,0 +1,91 @@
+"""The folder of a cell: what it is for, how far it came, and who is at work in it.
+
+    cell.json        what is run
+    state.json       how far it came, and why it went no further
+    provenance.json  what its data were
+    log.txt          what its process said
+    run/             the run folder, as `calql train` makes it
+
+No file names a place outside the folder that reading results would need, so it can be copied to another machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from calql.reproduce.cells import DESCRIPTION, RUN, STATE, Cell, CellStatus, State
+from calql.results.metrics import write_atomically
+
+LOCK = ".lock"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a cell came; `seconds` over all attempts."""
+
+    state: State = "not run"
+    reason: str = ""
+    seconds: float = 0.0
+
+
+def prepare(root: Path, cell: Cell) -> Path:
+    """The folder of a cell below `root`, made where it is not there yet."""
+    folder = root / cell.id
+    if not (folder / DESCRIPTION).is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / DESCRIPTION, cell.as_json())
+    return folder
+
+
+def read_progress(folder: Path) -> Progress:
+    """What state.json says; a cell whose process was killed is still 'running' there."""
+    try:
+        return Progress(**json.loads((folder / STATE).read_text()))
+    except FileNotFoundError:
+        return Progress()
+
+
+def write_progress(folder: Path, progress: Progress) -> None:
+    write_atomically(folder / STATE, json.dumps(vars(progress)) + "\n")
+
+
+def status(root: Path, cell: Cell) -> CellStatus:
+    """Where a cell stands, in words that say what will happen to it."""
+    found = read_progress(root / cell.id)
+    reason = found.reason
+    if found.state == "running" and not reason:
+        reason = "at work" if _held(root / cell.id) else "its process ended before it did; it goes on when called again"
+    return CellStatus(
+        cell.id, cell.task, cell.method, cell.variant, found.state, reason, round(found.seconds, 1), cell.shortened
+    )
+
+
+def run_folder(folder: Path) -> Path:
+    return folder / RUN
+
+
+@contextlib.contextmanager
+def at_work(folder: Path) -> Iterator[bool]:
+    """Hold the folder while working in it; False where somebody else does."""
+    with (folder / LOCK).open("a") as lock:
+        if sys.platform == "win32":
+            yield True
+            return
+        import fcntl
+
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
+
+
+def _held(folder: Path) -> bool:
+    with at_work(folder) as free:
+        return not free

@@ -1,0 +1,139 @@
+"""`python -m calql.reproduce.process FOLDER`: the process of one cell. It starts, or goes on from a checkpoint."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import shutil
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from calql import experiment as experiments
+from calql import training
+from calql.data.store import MANIFEST, data_root, digest
+from calql.errors import UserError
+from calql.experiment import Choice, Experiment
+from calql.reproduce.cells import PROVENANCE, Cell
+from calql.reproduce.folders import Progress, at_work, read_progress, run_folder, write_progress
+from calql.reproduce.standin import stand_in
+from calql.results import Progress as Lines
+from calql.results.metrics import write_atomically
+from calql.tasks import get_task
+
+TOLD = ("recipe", "version", "seed", "size", "sha256", "transitions", "episodes", "sources")  # of a set's manifest
+FAILED, BUSY = 1, 3  # exit codes; a cell that finished or was stopped ends with 0
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="calql.reproduce.process", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--workers", type=int, default=0, help="processes that step environments")
+    parser.add_argument("--parent", type=int, default=0, help="stop cleanly when this process is gone")
+    given = parser.parse_args(words)
+    if given.parent:
+        threading.Thread(target=_stop_without, args=(given.parent,), daemon=True).start()
+    with at_work(given.folder) as free:
+        return run_cell(given.folder, given.workers) if free else BUSY
+
+
+def run_cell(folder: Path, workers: int) -> int:
+    """Train or go on, and write down how that ended."""
+    before, begun = read_progress(folder), time.monotonic()
+
+    def note(state: Any, reason: str = "") -> None:
+        write_progress(folder, Progress(state, reason, before.seconds + time.monotonic() - begun))
+
+    note("running")
+    try:
+        outcome = _train(Cell.read(folder), folder, workers)
+    except UserError as error:
+        print(f"calql: {error}", file=sys.stderr)
+        note("failed", str(error))
+        return FAILED
+    except Exception as error:
+        traceback.print_exc()
+        note("failed", f"{type(error).__name__}: {error}".splitlines()[0])
+        return FAILED
+    if outcome.finished:
+        note("finished")
+    else:
+        note("running", "stopped; it goes on when called again")
+    return 0
+
+
+def _train(cell: Cell, folder: Path, workers: int) -> training.Outcome:
+    run, watching = run_folder(folder), training.Watching(Lines())
+    dataset = stand_in(get_task(cell.task)) if cell.data == "stand-in" else None
+    if (run / "checkpoints").exists():
+        _adapt(run / "config.json", dataset, workers)
+        return training.resume(run, watching)
+    shutil.rmtree(run, ignore_errors=True)
+    experiment = _experiment(cell, dataset, workers)
+    write_atomically(folder / PROVENANCE, json.dumps(_provenance(experiment), indent=2) + "\n")
+    return training.start(experiment, run, watching, command=command_of(cell))
+
+
+def _experiment(cell: Cell, dataset: Path | None, workers: int) -> Experiment:
+    choice = Choice(task=cell.task, method=cell.method, dataset=None if dataset is None else str(dataset))
+    task, data, notes = experiments.resolve_task(choice)
+    run, learner = experiments.defaults(choice, task)
+    changes = {**cell.options, "seeds": cell.seeds, "workers": workers}
+    run, learner = experiments.set_options(run, learner, changes, cell.method)
+    if dataset is not None:
+        task = replace(task, held_out_data=None)
+    return experiments.make_experiment(choice, task, data, run, learner, notes)
+
+
+def _adapt(path: Path, dataset: Path | None, workers: int) -> None:
+    """A run may go on elsewhere: where stand-in data lie and how many cores there are is this machine's to say."""
+    config = json.loads(path.read_text())
+    config["run"]["workers"] = workers
+    config["choice"]["dataset"] = None if dataset is None else str(dataset)
+    write_atomically(path, json.dumps(config, indent=2) + "\n")
+
+
+def command_of(cell: Cell) -> str:
+    """The cell alone, as a command line."""
+    words = ["calql", "train", "--task", cell.task, "--method", cell.method, "--seeds", str(cell.seeds)]
+    for name, value in sorted(cell.options.items()):
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{flag}" if value else f"--no-{flag}")
+        else:
+            words += [f"--{flag}", *map(str, value if isinstance(value, tuple) else (value,))]
+    if cell.data == "stand-in":
+        words += ["--dataset", f"stand-in/{cell.task}.npz"]
+    return shlex.join(words)
+
+
+def _provenance(experiment: Experiment) -> dict[str, Any]:
+    """The dataset by name and checksum, without the place where this machine keeps it."""
+    source = Path(experiment.data.source)
+    name = source.relative_to(data_root()) if source.is_relative_to(data_root()) else Path(source.name)
+    facts: dict[str, Any] = {}
+    if (manifest := source.parent / MANIFEST).is_file():
+        found = json.loads(manifest.read_text())
+        facts = {key: found[key] for key in TOLD if key in found}
+    elif source.is_file():
+        facts = {"sha256": digest(source), "transitions": len(experiment.data)}
+    return {"dataset": name.as_posix(), "manifest": facts}
+
+
+def _stop_without(parent: int) -> None:
+    """A cell whose matrix was killed would go on unseen: it asks itself to stop at the next checkpoint."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,177 @@
+"""How long the cells of each scale are. `paper` changes nothing; the tables here are what the others change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from calql import experiment as experiments
+from calql.errors import UserError, unknown
+from calql.experiment import Choice
+from calql.reproduce.cells import Cell
+from calql.reproduce.experiments import Arm, Experiment
+from calql.tasks import Task, get_task
+
+Scale = Literal["smoke", "small", "paper"]
+Options = Mapping[str, Any]
+
+# `small`: minutes per cell of four seeds when half a dozen cells share one GPU. At most so much of each:
+SMALL_AT_MOST: Mapping[str, Options] = {  # by domain
+    "adroit": {"offline_updates": 20_000, "online_steps": 40_000},
+    "kitchen": {"offline_updates": 50_000, "online_steps": 30_000, "evaluation_episodes": 10},
+    "antmaze": {"offline_updates": 100_000, "online_steps": 40_000},
+    "pick-place": {"offline_updates": 20_000, "online_steps": 10_000},
+    "locomotion": {"offline_updates": 50_000, "online_steps": 40_000},
+    "point-maze": {},
+}
+# Ensembles, many updates a step and transformers cost ten times as much: by method, at most so much again.
+SMALL_METHODS_AT_MOST: Mapping[str, Options] = {
+    "cal-ql-utd20": {"online_steps": 5_000},
+    "rlpd": {"online_steps": 5_000, "warmup_steps": 500},
+    "odt": {
+        "width": 256,
+        "offline_updates": 2_000,
+        "updates_per_episode": 50,
+        "warmup_updates": 1_000,
+    },
+    "o3f": {"candidates": 20},
+}
+ONLINE_POINTS, OFFLINE_POINTS = 10, 4  # evaluations of a small cell in each phase
+
+# `smoke`: the whole path in seconds. Data are a stand-in, networks tiny, one episode online.
+SMOKE_AT_MOST: Options = {
+    "offline_updates": 20,
+    "online_steps": 40,
+    "warmup_steps": 10,
+    "evaluation_episodes": 1,
+    "reference_updates": 10,
+    "batch_size": 8,
+    "sampled_actions": 2,
+    "backup_actions": 2,
+    "critics": 2,
+    "candidates": 2,
+    "width": 8,
+    "heads": 1,
+    "layers": 1,
+    "training_context": 5,
+    "warmup_updates": 10,
+    "critic_steps": 4,
+    "critic_steps_online": 4,
+    "penalised_critics": 2,
+}
+SMOKE_SETS: Options = {
+    "policy_widths": (8,),
+    "critic_widths": (8,),
+    "updates_per_episode": 20,
+    "evaluate_offline_every": 20,
+    "evaluate_online_every": 40,
+    "block": 20,
+}
+
+SEEDS: Mapping[str, int] = {"smoke": 2, "small": 4}  # `paper`: as many as the paper had
+HOW: Mapping[str, str] = {
+    "smoke": "a handful of updates of tiny networks on stand-in data: shows that everything runs, and nothing else",
+    "small": "a few per cent of the paper's steps: shows the direction of an effect, not its size",
+    "paper": "the paper's protocol",
+}
+
+
+def cells_of(
+    experiment: Experiment,
+    scale: Scale,
+    *,
+    seeds: int | None = None,
+    tasks: Sequence[str] = (),
+    methods: Sequence[str] = (),
+) -> list[Cell]:
+    """The cells of an experiment at a scale; all tasks and methods unless some are named."""
+    known_methods = {arm.method for arm in experiment.arms}
+    for kind, named, known in (("task", tasks, set(experiment.tasks)), ("method", methods, known_methods)):
+        for name in named:
+            if name not in known:
+                raise unknown(kind, name, known, where=experiment.name)
+    if seeds is not None and seeds < 1:
+        raise UserError(f"--seeds is {seeds}", mend="it must be at least 1")
+    count = seeds or SEEDS.get(scale, experiment.seeds)
+    pairs = [
+        (task, arm)
+        for task, arm in _pairs(experiment, scale, by_task=not tasks, by_arm=not methods)
+        if (not tasks or task in tasks) and (not methods or arm.method in methods)
+    ]
+    return [make_cell(task, arm, scale, count, paper_seeds=experiment.seeds) for task, arm in pairs]
+
+
+def _pairs(experiment: Experiment, scale: Scale, *, by_task: bool, by_arm: bool) -> list[tuple[str, Arm]]:
+    """A smoke run takes the first few tasks and arms, where the user names none."""
+    if scale != "smoke":
+        return experiment.pairs()
+    tasks = experiment.tasks[: experiment.smoke_tasks] if by_task else experiment.tasks
+    arms = experiment.arms[: experiment.smoke_arms] if by_arm else experiment.arms
+    return [(task, arm) for task, arm in experiment.pairs() if task in tasks and arm in arms]
+
+
+def make_cell(task: str, arm: Arm, scale: Scale, seeds: int, *, paper_seeds: int) -> Cell:
+    """What the paper runs, cut down to the scale; options that come to a default are left out."""
+    described = get_task(task)
+    run, learner = experiments.defaults(Choice(task=task, method=arm.method), described)
+    usual: dict[str, Any] = {**vars(run), **vars(learner)}
+    paper = {**usual, **arm.options}
+    cut = {name: value for name, value in CUTS[scale](described, arm.method, paper).items() if name in usual}
+    options = {name: value for name, value in {**arm.options, **cut}.items() if usual[name] != value}
+    stand_in = scale == "smoke" and described.domain != "point-maze"
+    return Cell(
+        task=task,
+        method=arm.method,
+        scale=scale,
+        seeds=seeds,
+        options=options,
+        data="stand-in" if stand_in else "task",
+        variant=arm.variant,
+        shortened=_in_words(paper, cut, seeds, paper_seeds, stand_in),
+        paper_offline_updates=int(paper["offline_updates"]),
+        paper_online_steps=int(paper["online_steps"]),
+    )
+
+
+def _whole(task: Task, method: str, paper: Options) -> Options:
+    return {}
+
+
+def _small(task: Task, method: str, paper: Options) -> Options:
+    cut = _at_most(_at_most(paper, SMALL_AT_MOST[task.domain]), SMALL_METHODS_AT_MOST.get(method, {}))
+    evaluations = {}
+    if cut["online_steps"] < paper["online_steps"]:
+        evaluations["evaluate_online_every"] = max(cut["online_steps"] // ONLINE_POINTS, 1)
+    if cut["offline_updates"]:
+        evaluations["evaluate_offline_every"] = max(cut["offline_updates"] // OFFLINE_POINTS, 1)
+    return {**cut, **evaluations}
+
+
+def _smoke(task: Task, method: str, paper: Options) -> Options:
+    cut = _at_most(paper, SMOKE_AT_MOST)
+    return {**cut, **SMOKE_SETS, "target_subset": min(paper.get("target_subset", 0), 2)}
+
+
+CUTS: Mapping[str, Callable[[Task, str, Options], Options]] = {"smoke": _smoke, "small": _small, "paper": _whole}
+
+
+def _at_most(paper: Options, limits: Options) -> dict[str, Any]:
+    return {**paper, **{name: min(paper[name], limit) for name, limit in limits.items() if name in paper}}
+
+
+def _in_words(paper: Options, cut: Options, seeds: int, paper_seeds: int, stand_in: bool) -> str:
+    """How a cell differs from the paper's protocol; nothing where it does not."""
+    parts = [] if seeds == paper_seeds else [f"{seeds} seeds (paper: {paper_seeds})"]
+    changed = {name: value for name, value in cut.items() if paper[name] != value}
+    parts += [
+        f"{name.replace('_', ' ')} {_text(value)} (paper: {_text(paper[name])})" for name, value in changed.items()
+    ]
+    if stand_in:
+        parts.append("data: a few episodes of random actions in place of the task's")
+    return "; ".join(parts)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "-".join(map(str, value))
+    return f"{value:,}" if isinstance(value, int) else str(value)

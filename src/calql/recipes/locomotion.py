@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from calql.data.dataset import Dataset, concatenate
 from calql.data.store import BuildContext, Recipe, Source
-from calql.envs.locomotion import BODIES, EPISODE_LIMIT, make
+from calql.envs.locomotion import BODIES, EPISODE_LIMIT, Runner
 from calql.recipes.policies import Policy, load_policy
 from calql.recipes.rollout import Actor, collect
 
@@ -88,7 +88,7 @@ def build(body: str, level: str, context: BuildContext) -> Dataset:
 
 def _part(body: str, level: str, size: int, context: BuildContext) -> Dataset:
     """One policy's share; medium is the same rollouts in 'medium' and in 'medium-expert'."""
-    make_env = partial(make, body)
+    make_env = partial(Runner, body)
     name = f"{body}-{level}"
     if level == "random":
         env = make_env()

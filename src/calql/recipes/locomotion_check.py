@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calql.data.certify import Certifier, Check, Recording, one_step_drift, spread_rows
-from calql.envs.locomotion import BODIES, make
+from calql.envs.locomotion import BODIES, Runner
 from calql.recipes.locomotion import RECIPES
 
 MOST_STEPS = 4000
@@ -20,7 +20,7 @@ SHAPES = {"halfcheetah": ((17,), (6,)), "hopper": ((11,), (3,)), "walker2d": ((1
 
 def check(body: str, recording: Recording) -> Sequence[Check]:
     dataset = recording.dataset
-    env: Any = make(body).unwrapped
+    env = Runner(body)
     positions = env.model.nq - 1  # x is not observed, and nothing depends on it
 
     def predict(observation: NDArray[Any], action: NDArray[Any]) -> tuple[NDArray[Any], float, bool]:

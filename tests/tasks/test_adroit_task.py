@@ -32,8 +32,6 @@ def test_options() -> None:
     assert OPTIONS["*"]["policy_widths"] == (512, 512)
     assert OPTIONS["*"]["critic_widths"] == (512, 512, 512)
     assert (OPTIONS["*"]["conservative_weight"], OPTIONS["*"]["dual"]) == (1.0, False)
-    assert OPTIONS["iql"] == {"expectile": 0.8, "temperature": 3.0, "mixing": 0.2}
-    assert OPTIONS["awac"] == {"temperature": 0.3}
 
 
 def test_score_is_the_success_rate() -> None:

@@ -15,7 +15,6 @@ def test_protocol_and_options() -> None:
     assert (PROTOCOL.evaluate_offline_every, PROTOCOL.evaluate_online_every) == (50_000, 5_000)
     assert OPTIONS["*"]["policy_widths"] == OPTIONS["*"]["critic_widths"] == (512, 512, 512)
     assert (OPTIONS["*"]["conservative_weight"], OPTIONS["*"]["importance_sampling"]) == (5.0, False)
-    assert OPTIONS["iql"] == {"expectile": 0.7, "temperature": 0.5, "mixing": 0.25}
     assert [task.name for task in TASKS] == list(RECIPES)
 
 

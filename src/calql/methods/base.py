@@ -173,6 +173,11 @@ def traced(numbers: type[Numbers], options: Any) -> Numbers:
     return numbers(*(jnp.float32(getattr(options, name)) for name in numbers._fields))  # type: ignore[attr-defined]
 
 
+def own_defaults(options: type[Any], *names: str) -> dict[str, Any]:
+    """Defaults of a method that stand above what a task sets for all methods, for its entry in the registry."""
+    return {name: getattr(options(), name) for name in names}
+
+
 def augment(batch: Transitions, key: jax.Array) -> Transitions:
     """A batch of images [minibatch, row, ...] each moved by a few pixels; vectors as they are."""
     if batch.observations.dtype != jnp.uint8:
@@ -213,6 +218,7 @@ __all__ = [
     "augment",
     "last_minibatch",
     "learn",
+    "own_defaults",
     "require",
     "traced",
 ]

@@ -14,73 +14,50 @@ import jax.numpy as jnp
 
 from calql import losses
 from calql.methods.base import (
-    Carry,
-    Defaults,
     Metrics,
-    Moment,
     Trained,
     Transitions,
     augment,
     last_minibatch,
     learn,
+    own_defaults,
     require,
     traced,
 )
-from calql.methods.learner_options import Widths
+from calql.methods.off_policy import WeightedCloning, WeightedCloningOptions, least_q, td_loss
 from calql.networks import (
     BoundedGaussianPolicy,
     Critics,
-    Initialiser,
     Spec,
     Style,
     Value,
-    clipped_sample,
     make_encoder,
     move_towards,
     normal_log_prob,
-    q_values,
 )
 
 
 @dataclass(frozen=True)
-class IQLOptions:
+class IQLOptions(WeightedCloningOptions):
     """Options of IQL; the defaults are the paper's on AntMaze."""
 
-    policy_widths: Widths = (256, 256)
-    """Hidden widths of the policy."""
-    critic_widths: Widths = (256, 256)
-    """Hidden widths of each critic and of the value network."""
-    critics: int = 2
-    """Q-functions."""
-    initialiser: Initialiser = "orthogonal"
-    """Kernel initialiser; biases start at 0."""
     policy_std: float = 0.0
     """Standard deviation of the policy, kept at this value; 0 trains one number per action dimension."""
     policy_dropout: float = 0.0
     """Share of hidden units of the policy that drop out in updates (kitchen: 0.1)."""
-    batch_size: int = 256
-    """Transitions in one batch."""
-    discount: float = 0.99
-    policy_rate: float = 3e-4
-    """Adam step size of the policy."""
-    critic_rate: float = 3e-4
-    """Adam step size of critics and value."""
-    target_rate: float = 0.005
-    """Share of the new critic in its target at every update."""
     expectile: float = 0.9
     """Level tau of the expectile that V regresses to: 1/2 is the mean over logged actions, 1 their best."""
     temperature: float = 10.0
     """Inverse temperature beta of the policy's weights exp(beta A)."""
     temperature_online: float = -1.0
     """The same after the switch; negative keeps the offline one."""
-    weight_cap: float = 100.0
-    """Largest weight of one transition in the policy's loss."""
     ascent_weight: float = 0.0
     """Weight of direct ascent on Q by the policy's own actions, next to the cloning."""
     ascent_weight_online: float = -1.0
     """The same after the switch; negative keeps it. Above 0: the aggressive policy update of the paper's appendix E."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(0.0 < self.expectile < 1.0, "expectile", self.expectile, "above 0 and below 1")
         require(0.0 <= self.policy_dropout < 1.0, "policy_dropout", self.policy_dropout, "at least 0 and below 1")
         require(self.policy_std >= 0.0, "policy_std", self.policy_std, "at least 0")
@@ -105,7 +82,7 @@ class IQLState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class IQL(Defaults):
+class IQL(WeightedCloning):
     options: IQLOptions
 
     def value_loss(self, value: Value, batch: Transitions, q: jax.Array, level: jax.Array) -> tuple[jax.Array, Metrics]:
@@ -118,10 +95,7 @@ class IQL(Defaults):
         self, critics: Critics, value: Value, batch: Transitions, discount: jax.Array
     ) -> tuple[jax.Array, Metrics]:
         """Squared TD error towards r + discount V(s')."""
-        target = losses.backup(batch.rewards, batch.terminals, discount, value(batch.next_observations))
-        q = q_values(critics, critics.encode(batch.observations), batch.actions)
-        loss = jnp.sum(losses.squared_error(q, target))
-        return loss, {"critic_loss": loss, "average_q_batch": jnp.mean(q), "average_target": jnp.mean(target)}
+        return td_loss(critics, batch, discount, value(batch.next_observations))
 
     def policy_loss(
         self, policy: BoundedGaussianPolicy, state: IQLState, batch: Transitions, q: jax.Array, key: jax.Array
@@ -132,8 +106,8 @@ class IQL(Defaults):
         weights = losses.exponential_weights(advantages, state.numbers.temperature, self.options.weight_cap)
         loss = losses.weighted_cloning(weights / len(q), normal_log_prob(gaussian, batch.actions))
         if self.ascends:
-            own = q_values(state.targets, state.targets.encode(batch.observations), gaussian.mean)
-            loss = loss + losses.normalised_ascent(jnp.min(own, axis=0), state.numbers.ascent_weight)
+            reached = least_q(state.targets, batch.observations, gaussian.mean)
+            loss = loss + losses.normalised_ascent(reached, state.numbers.ascent_weight)
         return loss, {"policy_loss": loss, "advantage": jnp.mean(advantages), "weight": jnp.mean(weights)}
 
     @property
@@ -144,7 +118,7 @@ class IQL(Defaults):
         """V, then the policy, then Q against the new V, then the targets."""
         key_augment, key_policy = jax.random.split(key)
         rows, n = last_minibatch(augment(batch, key_augment)), state.numbers
-        q = jnp.min(q_values(state.targets, state.targets.encode(rows.observations), rows.actions), axis=0)
+        q = least_q(state.targets, rows.observations, rows.actions)
         value, value_metrics = learn(self.value_loss, state.value, n.critic_rate, rows, q, n.expectile)
         state = state._replace(value=value)
         policy, policy_metrics = learn(self.policy_loss, state.policy, n.policy_rate, state, rows, q, key_policy)
@@ -154,16 +128,6 @@ class IQL(Defaults):
         targets = move_towards(state.targets, critics.parameters, n.target_rate)
         state = state._replace(policy=policy, critics=critics, targets=targets)
         return state, value_metrics | policy_metrics | critic_metrics
-
-    def act(
-        self, policy: BoundedGaussianPolicy, carry: Carry, moment: Moment, key: jax.Array, *, explore: bool
-    ) -> tuple[jax.Array, Carry]:
-        gaussian = policy(moment.observation)
-        return (clipped_sample(gaussian, key) if explore else gaussian.mean), carry
-
-    def value(self, state: IQLState, observations: jax.Array, actions: jax.Array) -> jax.Array:
-        critics = state.critics.parameters
-        return jnp.mean(q_values(critics, critics.encode(observations), actions), axis=0)
 
     def init(self, key: jax.Array, spec: Spec) -> IQLState:
         o, style = self.options, Style(self.options.initialiser, output_gain=2.0**0.5)
@@ -192,3 +156,6 @@ class IQL(Defaults):
         if o.ascent_weight_online >= 0:
             n = n._replace(ascent_weight=jnp.full_like(n.ascent_weight, o.ascent_weight_online))
         return self, state._replace(numbers=n)
+
+
+SETS = own_defaults(IQLOptions, "policy_widths", "critic_widths")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from calql.methods.base import Carry, Moment, Transitions, require
+from calql.methods.base import Carry, Moment, Transitions, own_defaults, require
 from calql.methods.td3_bc import TD3BC, TD3BCOptions, TD3State
 from calql.networks import Critics, DeterministicPolicy, q_values
 
@@ -78,3 +78,6 @@ class O3F(TD3BC):
         options = self.candidates(action, key)
         q = q_values(policy.critics, policy.critics.encode(observation), options)
         return options[0, jnp.argmax(self.score(q)[0])], carry
+
+
+SETS = own_defaults(O3FOptions, "policy_widths", "critic_widths")

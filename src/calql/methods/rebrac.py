@@ -9,10 +9,11 @@ import jax
 import jax.numpy as jnp
 
 from calql import losses
-from calql.methods.base import Metrics, Transitions, require
+from calql.methods.base import Metrics, Transitions, own_defaults, require
 from calql.methods.learner_options import Widths
+from calql.methods.off_policy import least_q
 from calql.methods.td3_bc import TD3BC, TD3Options, TD3State
-from calql.networks import DeterministicPolicy, q_values
+from calql.networks import DeterministicPolicy
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,7 @@ class ReBRAC(TD3BC):
     def next_value(self, state: TD3State, batch: Transitions, key: jax.Array) -> jax.Array:
         """Least target critic, less the penalty; the last step of an episode has no next action and no penalty."""
         actions = self.smoothed_action(state, batch, key)
-        features = state.critic_targets.encode(batch.next_observations)
-        q = jnp.min(q_values(state.critic_targets, features, actions), axis=0)
+        q = least_q(state.critic_targets, batch.next_observations, actions)
         assert batch.next_actions is not None
         assert batch.has_next_action is not None
         distance = batch.has_next_action * losses.squared_distance(actions, batch.next_actions)
@@ -64,7 +64,7 @@ class ReBRAC(TD3BC):
     ) -> tuple[jax.Array, Metrics]:
         """beta_1 times the squared distance to the logged action - min Q / mean |min Q|."""
         actions, critics = policy(batch.observations), state.critics.parameters
-        q = jnp.min(q_values(critics, critics.encode(batch.observations), actions), axis=0)
+        q = least_q(critics, batch.observations, actions)
         distance = jnp.mean(losses.squared_distance(actions, batch.actions))
         loss = self.decay(state) * self.options.policy_penalty * distance + losses.normalised_ascent(q)
         return loss, {"policy_loss": loss, "cloning_distance": distance}
@@ -77,3 +77,6 @@ class ReBRAC(TD3BC):
     def switch(self, state: TD3State) -> tuple[Self, TD3State]:
         """From here on the penalties decay."""
         return self, state._replace(online_updates=jnp.zeros_like(state.online_updates))
+
+
+SETS = own_defaults(ReBRACOptions, "policy_widths", "critic_widths")

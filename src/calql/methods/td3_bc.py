@@ -11,7 +11,6 @@ import jax.numpy as jnp
 from calql import losses
 from calql.methods.base import (
     Carry,
-    Defaults,
     Metrics,
     Moment,
     Trained,
@@ -19,36 +18,22 @@ from calql.methods.base import (
     augment,
     last_minibatch,
     learn,
+    own_defaults,
     require,
     traced,
 )
-from calql.methods.learner_options import Widths
+from calql.methods.off_policy import OffPolicy, OffPolicyOptions, least_q, td_loss
 from calql.networks import Critics, DeterministicPolicy, Spec, Style, make_encoder, move_towards, q_values
 
 
 @dataclass(frozen=True)
-class TD3Options:
-    """Options of TD3 with a policy kept close to the data."""
+class TD3Options(OffPolicyOptions):
+    """Options of TD3 with a policy kept close to the data; targets move when the policy does."""
 
-    policy_widths: Widths = (256, 256)
-    """Hidden widths of the policy."""
-    critic_widths: Widths = (256, 256)
-    """Hidden widths of each critic."""
-    critics: int = 2
-    """Q-functions in the ensemble."""
     critic_layer_norm: bool = False
     """Layer norm after each hidden layer of the critics."""
     standardise: bool = True
     """Give observations to the networks in units of their spread in the logged data."""
-    batch_size: int = 256
-    """Transitions in one minibatch."""
-    discount: float = 0.99
-    policy_rate: float = 3e-4
-    """Adam step size of the policy."""
-    critic_rate: float = 3e-4
-    """Adam step size of the critics."""
-    target_rate: float = 0.005
-    """Share of new policy and critics in their targets, each time the policy is updated."""
     policy_delay: int = 2
     """Critic updates to one of the policy."""
     target_noise: float = 0.2
@@ -59,8 +44,8 @@ class TD3Options:
     """Standard deviation of the noise on actions taken online."""
 
     def __post_init__(self) -> None:
-        for name in ("critics", "batch_size", "policy_delay"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        super().__post_init__()
+        require(self.policy_delay >= 1, "policy_delay", self.policy_delay, "at least 1")
 
 
 @dataclass(frozen=True)
@@ -90,7 +75,7 @@ class TD3State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TD3BC(Defaults):
+class TD3BC(OffPolicy):
     """TD3 as a whole; what keeps the policy near the data is in `policy_loss` and `next_value`."""
 
     options: Any  # TD3BCOptions, or those of a method built on this one
@@ -103,17 +88,12 @@ class TD3BC(Defaults):
         self, critics: Critics, state: TD3State, batch: Transitions, key: jax.Array
     ) -> tuple[jax.Array, Metrics]:
         """Squared TD error towards r + discount V(s')."""
-        after = self.next_value(state, batch, key)
-        target = losses.backup(batch.rewards, batch.terminals, state.numbers.discount, after)
-        q = q_values(critics, critics.encode(batch.observations), batch.actions)
-        loss = jnp.sum(losses.squared_error(q, target))
-        return loss, {"critic_loss": loss, "average_q_batch": jnp.mean(q), "average_target": jnp.mean(target)}
+        return td_loss(critics, batch, state.numbers.discount, self.next_value(state, batch, key))
 
     def next_value(self, state: TD3State, batch: Transitions, key: jax.Array) -> jax.Array:
         """Least target critic at the target policy's action, smoothed by clipped noise."""
         actions = self.smoothed_action(state, batch, key)
-        features = state.critic_targets.encode(batch.next_observations)
-        return jnp.min(q_values(state.critic_targets, features, actions), axis=0)
+        return least_q(state.critic_targets, batch.next_observations, actions)
 
     def smoothed_action(self, state: TD3State, batch: Transitions, key: jax.Array) -> jax.Array:
         n = state.numbers
@@ -161,10 +141,6 @@ class TD3BC(Defaults):
             action = jnp.clip(action + noise, -1.0, 1.0)
         return action, carry
 
-    def value(self, state: TD3State, observations: jax.Array, actions: jax.Array) -> jax.Array:
-        critics = state.critics.parameters
-        return jnp.mean(q_values(critics, critics.encode(observations), actions), axis=0)
-
     def init(self, key: jax.Array, spec: Spec) -> TD3State:
         o, style = self.options, Style("lecun")
         key_policy, key_critic, key_encoders = jax.random.split(key, 3)
@@ -187,3 +163,6 @@ class TD3BC(Defaults):
             numbers=traced(Numbers, o),
             online_updates=jnp.int32(-1),
         )
+
+
+SETS = own_defaults(TD3BCOptions, "policy_widths", "critic_widths")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from calql.methods.base import own_defaults
 from calql.methods.learner_options import ActorCriticOptions
 
 
@@ -21,6 +22,12 @@ class WSRL(ActorCriticOptions):
     critic_steps_online: int = 4
     policy_on_all: bool = True
     policy_critic: Literal["min", "mean"] = "min"
+    backup_actions: int = 1
 
 
-SETS = {"mixing": 0.0, "update_ratio": 4, "warmup_steps": 5_000, "warmup_actions": "policy"}
+SETS = own_defaults(WSRL, "backup_actions") | {
+    "mixing": 0.0,
+    "update_ratio": 4,
+    "warmup_steps": 5_000,
+    "warmup_actions": "policy",
+}

@@ -1,6 +1,6 @@
 """Adroit binary: a dexterous hand that turns a pen, opens a door or relocates a ball; paid -1, then 0.
 
-The numbers are those of the paper's public script for Adroit.
+The numbers are those of the paper's public script for Adroit, and of its baselines' own.
 """
 
 from __future__ import annotations
@@ -24,9 +24,14 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "backup_actions": 10,
         "discount": 0.99,
     },
-    "iql": {"expectile": 0.8, "temperature": 3.0, "mixing": 0.2},
+    "iql": {"expectile": 0.8, "temperature": 3.0, "mixing": 0.2, "policy_std": 0.03},
     "awac": {"temperature": 0.3},
+    "rebrac": {"policy_penalty": 0.01, "target_penalty": 0.1},  # its authors' for D4RL's cloned door
+    "odt": {"evaluation_return": 0.0, "exploration_return": 0.0, "return_scale": 100.0},  # the most there is
 }
+
+RAW = RewardRule(failure=-1.0)
+METHOD_REWARDS = {"iql": RAW, "awac": RAW, "rlpd": RAW}
 
 
 def _task(hand: str, summary: str, online_steps: int) -> Task:
@@ -48,6 +53,7 @@ def _task(hand: str, summary: str, online_steps: int) -> Task:
             mixing=0.5,
         ),
         options=OPTIONS,
+        method_rewards=METHOD_REWARDS,
         stepping="workers",
     )
 

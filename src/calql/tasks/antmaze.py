@@ -1,6 +1,6 @@
 """AntMaze: walk an ant through a maze to a goal that it does not see; reward only there.
 
-The numbers are those of the paper's public script for AntMaze.
+The numbers are those of the paper's public script for AntMaze, and of its baselines' own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from calql.envs.ant_maze import AntMazeEnv
 from calql.recipes import load
-from calql.tasks.base import Protocol, RewardRule, Task, success_rate
+from calql.tasks.base import PER_STEP, Protocol, RewardRule, Task, success_rate
 
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "*": {
@@ -27,6 +27,16 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "iql": {"expectile": 0.9, "temperature": 10.0},
     "awac": {"temperature": 1.0},
+    "wsrl": {"backup_actions": 10},
+    "rebrac": {"discount": 0.999, "critic_rate": 5e-5, "policy_penalty": 0.002, "target_penalty": 0.002},
+}
+
+# Authors of the baselines count each step as a cost, take 0 and 1 as they are, or enlarge them.
+METHOD_REWARDS = {
+    "iql": PER_STEP,
+    "rlpd": PER_STEP,
+    "awac": RewardRule(failure=0.0),
+    "rebrac": RewardRule(scale=100.0, failure=0.0),
 }
 
 PROTOCOL = Protocol(
@@ -52,6 +62,7 @@ def _task(name: str, maze: str, summary: str, limit: int = 1000) -> Task:
         rewards=RewardRule(scale=10.0, shift=-5.0, failure=0.0),
         protocol=PROTOCOL,
         options=OPTIONS,
+        method_rewards=METHOD_REWARDS,
         stepping="workers",
     )
 

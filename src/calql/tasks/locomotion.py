@@ -35,7 +35,30 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "iql": {"expectile": 0.7, "temperature": 3.0},
     "awac": {"temperature": 1.0},
+    "rlpd": {"policy_widths": (256, 256), "critic_widths": (256, 256), "entropy_in_backup": True},
+    "wsrl": {"offline_updates": 250_000, "calibrate": False},
+    # 15 pairs of penalties in its paper, of 0.001 to 0.1
+    "rebrac": {
+        "batch_size": 1024,
+        "policy_rate": 1e-3,
+        "critic_rate": 1e-3,
+        "policy_penalty": 0.01,
+        "target_penalty": 0.01,
+    },
 }
+
+# Of the authors of decision transformers: the return to ask for, and twice that when collecting.
+EXPERT_RETURNS = {"halfcheetah": 6_000.0, "hopper": 3_600.0, "walker2d": 5_000.0}
+ODT = {
+    "width": 512,
+    "policy_rate": 1e-4,
+    "weight_decay": 5e-4,
+    "offline_updates": 5_000,
+    "keep_episodes": 1_000,
+    "return_scale": 1_000.0,
+}
+
+METHOD_REWARDS = {"iql": RewardRule(scale=1_000.0, by_return_range=True)}
 
 PROTOCOL = Protocol(
     offline_updates=500_000,
@@ -46,6 +69,16 @@ PROTOCOL = Protocol(
     mixing=0.5,
     update_ratio=1,
 )
+
+
+def _options(body: str, level: str) -> Mapping[str, Mapping[str, Any]]:
+    """The domain's, with what differs between bodies and data."""
+    wanted = EXPERT_RETURNS[body]
+    options = dict(OPTIONS)
+    options["odt"] = {**ODT, "evaluation_return": wanted, "exploration_return": 2.0 * wanted}
+    if body == "halfcheetah" and level in ("medium-expert", "expert"):
+        options["awac"] = {**OPTIONS["awac"], "offline_updates": 1_000_000}
+    return options
 
 
 def _task(body: str, level: str) -> Task:
@@ -61,7 +94,8 @@ def _task(body: str, level: str) -> Task:
         rewards=RewardRule(),
         protocol=PROTOCOL,
         reference="sarsa",
-        options=OPTIONS,
+        options=_options(body, level),
+        method_rewards=METHOD_REWARDS,
         stepping="in-process",
     )
 

@@ -2,7 +2,8 @@
 
 The paper publishes 4 sampled actions, weight 5 then 0.5, mixing 0.5, 5 updates a step, 50K and 100K
 steps and 40-step episodes. Its rewards, discount and networks are not published: rewards are mapped
-as in AntMaze, the paper's other task of 0 and 1; the rest is this package's choice.
+as in AntMaze, the paper's other task of 0 and 1; IQL, AWAC and RLPD
+see a cost of 1 a step, as IQL and RLPD do there. The rest is this package's choice.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from calql.envs.pick_place import STEPS, PickPlace
 from calql.recipes import load
-from calql.tasks.base import Protocol, RewardRule, Task, success_rate
+from calql.tasks.base import PER_STEP, Protocol, RewardRule, Task, success_rate
 
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "*": {
@@ -30,6 +31,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "iql": {"expectile": 0.7, "temperature": 10.0},
     "awac": {"temperature": 1.0},
 }
+METHOD_REWARDS = {"iql": PER_STEP, "awac": PER_STEP, "rlpd": PER_STEP}
 
 TASKS = (
     Task(
@@ -50,5 +52,6 @@ TASKS = (
             update_ratio=5,
         ),
         options=OPTIONS,
+        method_rewards=METHOD_REWARDS,
     ),
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 from calql import recipes
 from calql.envs.point_maze import PointMaze
-from calql.tasks.base import Protocol, RewardRule, Task, success_rate
+from calql.tasks.base import PER_STEP, Protocol, RewardRule, Task, success_rate
 
 EPISODE_LIMIT = 200
 
@@ -23,10 +23,10 @@ PROTOCOL = Protocol(
 
 # The paper's learner in small: a hundredth of its updates, so larger steps and a faster target. The fixed
 # weight 5 is the one the paper gives kitchen.
+NETWORKS = {"policy_widths": (64, 64), "critic_widths": (64, 64)}
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "*": {
-        "policy_widths": (64, 64),
-        "critic_widths": (64, 64),
+        **NETWORKS,
         "batch_size": 128,
         "sampled_actions": 4,
         "backup_actions": 4,
@@ -37,13 +37,19 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "conservative_weight": 5.0,
     },
     "bc": {"policy_rate": 1e-3},
-    "iql": {"policy_rate": 1e-3, "expectile": 0.9, "temperature": 3.0},
-    "awac": {"policy_rate": 1e-3, "temperature": 1.0},
-    "td3-bc": {"policy_rate": 1e-3},
-    "o3f": {"policy_rate": 1e-3, "candidates": 20},
-    "rebrac": {"policy_rate": 1e-3, "policy_penalty": 0.01, "target_penalty": 0.01, "penalty_updates": 5_000},
-    "rlpd": {"warmup_steps": 500},
-    "wsrl": {"warmup_steps": 500},
+    "iql": {**NETWORKS, "policy_rate": 1e-3, "expectile": 0.9, "temperature": 3.0},
+    "awac": {**NETWORKS, "batch_size": 128, "policy_rate": 1e-3, "temperature": 1.0},
+    "td3-bc": {**NETWORKS, "policy_rate": 1e-3},
+    "o3f": {**NETWORKS, "policy_rate": 1e-3, "candidates": 20},
+    "rebrac": {
+        **NETWORKS,
+        "policy_rate": 1e-3,
+        "policy_penalty": 0.01,
+        "target_penalty": 0.01,
+        "penalty_updates": 5_000,
+    },
+    "rlpd": {**NETWORKS, "warmup_steps": 500},
+    "wsrl": {"backup_actions": 4, "warmup_steps": 500},
     "odt": {
         "width": 64,
         "layers": 2,
@@ -60,7 +66,6 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
 }
 
 # Weights by advantage are in units of reward: IQL and AWAC have theirs for a cost of 1 a step.
-PER_STEP = RewardRule(shift=-1.0, failure=0.0)
 METHOD_REWARDS = {"iql": PER_STEP, "awac": PER_STEP}
 
 

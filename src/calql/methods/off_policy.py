@@ -1,0 +1,86 @@
+"""What AWAC, IQL and the TD3 family share: options, critics trained by TD, and how a Gaussian cut to the box acts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from calql import losses
+from calql.methods.base import Carry, Defaults, Metrics, Moment, State, Transitions, require
+from calql.methods.learner_options import Widths
+from calql.networks import BoundedGaussianPolicy, Critics, Initialiser, clipped_sample, q_values
+
+
+@dataclass(frozen=True)
+class OffPolicyOptions:
+    """Options of a policy and an ensemble of critics, each with its Adam."""
+
+    policy_widths: Widths = (256, 256)
+    """Hidden widths of the policy."""
+    critic_widths: Widths = (256, 256)
+    """Hidden widths of each critic (and of the value network, where there is one)."""
+    critics: int = 2
+    """Q-functions in the ensemble."""
+    batch_size: int = 256
+    """Transitions in one minibatch."""
+    discount: float = 0.99
+    policy_rate: float = 3e-4
+    """Adam step size of the policy."""
+    critic_rate: float = 3e-4
+    """Adam step size of the critics (and of the value network)."""
+    target_rate: float = 0.005
+    """Share of the new networks in their targets, each time these move."""
+
+    def __post_init__(self) -> None:
+        for name in ("critics", "batch_size"):
+            require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        require(0.0 <= self.discount < 1.0, "discount", self.discount, "at least 0 and below 1")
+
+
+@dataclass(frozen=True)
+class WeightedCloningOptions(OffPolicyOptions):
+    """Options of a policy that clones logged actions, the better ones more."""
+
+    initialiser: Initialiser = "orthogonal"
+    """Kernel initialiser; biases start at 0."""
+    weight_cap: float = 100.0
+    """Largest exponential weight of one transition in the policy's loss."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.weight_cap > 0.0, "weight_cap", self.weight_cap, "above 0")
+
+
+class OffPolicy(Defaults):
+    """A method with critics."""
+
+    def value(self, state: State, observations: jax.Array, actions: jax.Array) -> jax.Array:
+        critics = state.critics.parameters
+        return jnp.mean(q_values(critics, critics.encode(observations), actions), axis=0)
+
+
+class WeightedCloning(OffPolicy):
+    """A method whose policy is a Gaussian around tanh of a network, cut to the box."""
+
+    def act(
+        self, policy: BoundedGaussianPolicy, carry: Carry, moment: Moment, key: jax.Array, *, explore: bool
+    ) -> tuple[jax.Array, Carry]:
+        gaussian = policy(moment.observation)
+        return (clipped_sample(gaussian, key) if explore else gaussian.mean), carry
+
+
+def td_loss(
+    critics: Critics, batch: Transitions, discount: jax.Array, next_values: jax.Array
+) -> tuple[jax.Array, Metrics]:
+    """Squared error towards r + discount (1 - terminal) V(s'), summed over critics."""
+    target = losses.backup(batch.rewards, batch.terminals, discount, next_values)
+    q = q_values(critics, critics.encode(batch.observations), batch.actions)
+    loss = jnp.sum(losses.squared_error(q, target))
+    return loss, {"critic_loss": loss, "average_q_batch": jnp.mean(q), "average_target": jnp.mean(target)}
+
+
+def least_q(critics: Critics, observations: jax.Array, actions: jax.Array) -> jax.Array:
+    """min over critics of Q(s, a) [batch]."""
+    return jnp.min(q_values(critics, critics.encode(observations), actions), axis=0)

@@ -1,0 +1,110 @@
+"""A table without a format, and its three formats: Markdown, LaTeX and sortable HTML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", "→": r"$\to$", "≠": r"$\neq$", "±": r"$\pm$", "−": "$-$", "·": r"$\cdot$", "′": "$'$",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What stands in one place of a table."""
+
+    text: str
+    below: str = ""  # a second, fainter line: the paper's number
+    value: float | None = None  # what it sorts by, where its text will not do
+    css: str = ""
+    hint: str = ""  # shown where the mouse rests
+
+
+Row = Sequence[Cell]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Head, body, and a foot that stays below the body however it is sorted."""
+
+    name: str  # of its files and anchors
+    title: str
+    heads: Sequence[str]
+    body: Sequence[Row]
+    foot: Sequence[Row] = field(default=())
+    note: str = ""
+
+
+def markdown(table: Table) -> str:
+    lines = [table.heads, ["---"] * len(table.heads)]
+    lines += [[_two_lines(cell, _markdown_text, "<br>") for cell in row] for row in (*table.body, *table.foot)]
+    rows = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    note = f"\n\n{table.note}" if table.note else ""
+    return f"## {table.title}\n\n{rows}{note}\n"
+
+
+def latex(table: Table) -> str:
+    """A floating table of plain LaTeX: nothing to load, every special character escaped."""
+    columns = "l" + "c" * (len(table.heads) - 1)
+    parts = [_latex_rows([[Cell(head) for head in table.heads]]), _latex_rows(table.body)]
+    parts += [_latex_rows(table.foot)] if table.foot else []
+    caption = f"{table.title}. {table.note}" if table.note else table.title
+    return "\n".join(
+        (
+            r"\begin{table}", r"\centering", r"\scriptsize", rf"\begin{{tabular}}{{{columns}}}", r"\hline",
+            "\n\\hline\n".join(part for part in parts if part), r"\hline", r"\end{tabular}",
+            rf"\caption{{{latex_text(caption)}}}", rf"\label{{tab:{table.name}}}", r"\end{table}",
+        )
+    ) + "\n"  # fmt: skip
+
+
+def html(table: Table) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in table.heads)
+    foot = f"<tfoot>{_html_rows(table.foot)}</tfoot>" if table.foot else ""
+    note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
+    return (
+        f'<div class="card" id="{escape(table.name)}"><h3>{escape(table.title)}</h3><div class="scroll">'
+        f'<table class="sortable"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{_html_rows(table.body)}</tbody>{foot}</table></div>{note}</div>"
+    )
+
+
+def latex_text(text: str) -> str:
+    return re.sub("|".join(map(re.escape, LATEX)), lambda found: LATEX[found[0]], text)
+
+
+def _markdown_text(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("*", "\\*").replace("\n", " ")
+
+
+def _latex_rows(rows: Iterable[Row]) -> str:
+    return "\n".join(" & ".join(_latex_cell(cell) for cell in row) + r" \\" for row in rows)
+
+
+def _latex_cell(cell: Cell) -> str:
+    stacked = _two_lines(cell, latex_text, r"\\")
+    return rf"\shortstack{{{stacked}}}" if cell.below else stacked
+
+
+def _two_lines(cell: Cell, write: Callable[[str], str], between: str) -> str:
+    return between.join(write(text) for text in (cell.text, cell.below) if text)
+
+
+def _html_rows(rows: Iterable[Row]) -> str:
+    return "".join(f"<tr>{''.join(map(_html_cell, row))}</tr>" for row in rows)
+
+
+def _html_cell(cell: Cell) -> str:
+    below = f"<small>{escape(cell.below)}</small>" if cell.below else ""
+    attributes = {
+        "class": cell.css,
+        "title": cell.hint,
+        "data-value": "" if cell.value is None else f"{cell.value:.6g}",
+    }
+    written = "".join(f' {name}="{escape(value)}"' for name, value in attributes.items() if value)
+    return f"<td{written}>{escape(cell.text)}{below}</td>"

@@ -2,44 +2,119 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from calql.cli.parse import parse
-from calql.errors import unknown
+from calql.errors import UserError
+
+if TYPE_CHECKING:
+    from calql.reproduce.engine import Engine
+    from calql.reproduce.matrix import Matrix
+
+THEORY = "fig-theory"
 
 
 @dataclass(frozen=True)
 class ReproduceOptions:
-    """Run the experiment behind a figure of the paper and write it with its numbers."""
+    """Run the experiment behind a table or figure of the paper, and write it next to the paper's numbers.
+
+    Finished cells are not run again, unfinished ones go on from their last checkpoint: give the same command again.
+    """
 
     name: Annotated[str, tyro.conf.Positional]
-    """The figure: fig-theory."""
+    """The table or figure: table-scores, table-regret, table-locomotion, fig-analysis, fig-curves, fig-utd, fig-data,
+    fig-reference, fig-iql, fig-mixing, fig-idea or fig-theory."""
     scale: Literal["smoke", "small", "paper"] = "small"
-    """How much of it: smoke is a minute or two on two cores."""
+    """How much of it: smoke is seconds per cell on two cores, small minutes on a GPU, paper the whole protocol."""
     seeds: int | None = None
-    """Seeds per instance (default: the scale's)."""
-    out: str | None = None
-    """The folder to write (default: runs/NAME)."""
-
-
-def _theory(options: ReproduceOptions, out: Path) -> Path:
-    import calql.theory
-
-    return calql.theory.run(options.scale, options.seeds, out)
-
-
-EXPERIMENTS: dict[str, Callable[[ReproduceOptions, Path], Path]] = {"fig-theory": _theory}
+    """Seeds per cell, which train as one program (default: the scale's)."""
+    tasks: tuple[str, ...] = ()
+    """Only these tasks."""
+    methods: tuple[str, ...] = ()
+    """Only these methods."""
+    out: str = "runs/reproduce"
+    """The folder of cells and reports; experiments that share cells share them there."""
+    dry_run: bool = False
+    """Print the cells, their size and an estimate of the time, and run nothing."""
+    report_only: bool = False
+    """Run nothing; write tables, figures and report of what there is."""
+    max_minutes: float | None = None
+    """Checkpoint all cells, write the report and end before so many minutes have passed."""
+    engine: Literal["local", "ray"] = "local"
+    """Where cells run: on this machine, or on a Ray cluster."""
+    jobs: int | None = None
+    """Engine local: cells at once (default: what the cores and the GPU bear)."""
+    address: str = "auto"
+    """Engine ray: the cluster (HOST:PORT, ray://HOST:PORT, or auto for the one this machine belongs to)."""
+    gpus: float = 0.0
+    """Engine ray: share of a GPU for each cell; 0 runs cells on CPUs."""
+    cpus: float = 1.0
+    """Engine ray: CPUs for each cell."""
+    retries: int = 3
+    """Engine ray: how often a cell is sent elsewhere when its worker is lost."""
 
 
 def run(command: str, words: Sequence[str]) -> int:
     options = parse(ReproduceOptions, words, command=command)
-    if options.name not in EXPERIMENTS:
-        raise unknown("experiment", options.name, EXPERIMENTS, where="calql reproduce")
-    out = Path(options.out) if options.out is not None else Path("runs") / options.name
-    print(f"report: {EXPERIMENTS[options.name](options, out) / 'report.md'}")
+    return _theory(options) if options.name == THEORY else _matrix(options)
+
+
+def _theory(options: ReproduceOptions) -> int:
+    """The theory has no cells: it is one small computation."""
+    import calql.theory
+
+    for name in ("tasks", "methods", "dry_run", "report_only"):
+        if getattr(options, name):
+            raise UserError(f"--{name.replace('_', '-')} means nothing for {THEORY}", mend="leave it out")
+    folder = Path(options.out) / f"{THEORY}-{options.scale}"
+    print(f"report: {calql.theory.run(options.scale, options.seeds, folder) / 'report.md'}")
     return 0
+
+
+def _matrix(options: ReproduceOptions) -> int:
+    from calql.reproduce.engine import Stop
+    from calql.reproduce.experiments import find_experiment
+    from calql.reproduce.matrix import Matrix, outcome_text
+    from calql.reproduce.scales import cells_of
+
+    experiment = find_experiment(options.name, also=(THEORY,))
+    cells = cells_of(experiment, options.scale, seeds=options.seeds, tasks=options.tasks, methods=options.methods)
+    matrix = Matrix(experiment, options.scale, cells, Path(options.out))
+    if options.dry_run:
+        return _dry_run(matrix, options)
+    stop = Stop.after(options.max_minutes)
+    if not options.report_only:
+        with stop.on_signals():
+            matrix.run(_engine(options), stop, _tell)
+    _tell(f"report: {matrix.report(_tell)}")
+    statuses = matrix.statuses()
+    _tell(outcome_text(statuses))
+    return int(any(status.state == "failed" for status in statuses))
+
+
+def _engine(options: ReproduceOptions) -> Engine:
+    if options.engine == "ray":
+        from calql.reproduce.ray_engine import RayEngine
+
+        return RayEngine(options.address, cpus=options.cpus, gpus=options.gpus, retries=options.retries)
+    from calql.reproduce.local import LocalEngine
+
+    return LocalEngine(options.jobs)
+
+
+def _dry_run(matrix: Matrix, options: ReproduceOptions) -> int:
+    from calql.reproduce.machine import this_machine
+    from calql.reproduce.matrix import plan_text
+
+    machine = this_machine()
+    print(plan_text(matrix, machine, min(options.jobs or machine.jobs, len(matrix.cells))))
+    return 0
+
+
+def _tell(text: str) -> None:
+    print(text, flush=True)

@@ -22,6 +22,7 @@ from calql.reproduce.cells import DESCRIPTION, RUN, STATE, Cell, CellStatus, Sta
 from calql.results.metrics import write_atomically
 
 LOCK = ".lock"
+BUSY = 3  # exit code of a process that found somebody else at work
 
 
 @dataclass(frozen=True)

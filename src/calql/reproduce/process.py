@@ -23,14 +23,14 @@ from calql.data.store import MANIFEST, data_root, digest
 from calql.errors import UserError
 from calql.experiment import Choice, Experiment
 from calql.reproduce.cells import PROVENANCE, Cell
-from calql.reproduce.folders import Progress, at_work, read_progress, run_folder, write_progress
+from calql.reproduce.folders import BUSY, Progress, at_work, read_progress, run_folder, write_progress
 from calql.reproduce.standin import stand_in
 from calql.results import Progress as Lines
 from calql.results.metrics import write_atomically
 from calql.tasks import get_task
 
 TOLD = ("recipe", "version", "seed", "size", "sha256", "transitions", "episodes", "sources")  # of a set's manifest
-FAILED, BUSY = 1, 3  # exit codes; a cell that finished or was stopped ends with 0
+FAILED = 1  # exit code; a cell that finished or was stopped ends with 0
 
 
 def main(words: Sequence[str] | None = None) -> int:

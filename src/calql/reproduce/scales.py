@@ -70,7 +70,8 @@ SMOKE_SETS: Options = {
 
 SEEDS: Mapping[str, int] = {"smoke": 2, "small": 4}  # `paper`: as many as the paper had
 HOW: Mapping[str, str] = {
-    "smoke": "a handful of updates of tiny networks on stand-in data: shows that everything runs, and nothing else",
+    "smoke": "a handful of updates of tiny networks, mostly on random actions in place of the task's data: "
+    "shows that everything runs, and nothing else",
     "small": "a few per cent of the paper's steps: shows the direction of an effect, not its size",
     "paper": "the paper's protocol",
 }
@@ -127,7 +128,7 @@ def make_cell(task: str, arm: Arm, scale: Scale, seeds: int, *, paper_seeds: int
         options=options,
         data="stand-in" if stand_in else "task",
         variant=arm.variant,
-        shortened=_in_words(paper, cut, seeds, paper_seeds, stand_in),
+        shortened=_in_words(paper, cut, seeds, paper_seeds) if scale != "smoke" else HOW["smoke"],
         paper_offline_updates=int(paper["offline_updates"]),
         paper_online_steps=int(paper["online_steps"]),
     )
@@ -159,15 +160,13 @@ def _at_most(paper: Options, limits: Options) -> dict[str, Any]:
     return {**paper, **{name: min(paper[name], limit) for name, limit in limits.items() if name in paper}}
 
 
-def _in_words(paper: Options, cut: Options, seeds: int, paper_seeds: int, stand_in: bool) -> str:
+def _in_words(paper: Options, cut: Options, seeds: int, paper_seeds: int) -> str:
     """How a cell differs from the paper's protocol; nothing where it does not."""
     parts = [] if seeds == paper_seeds else [f"{seeds} seeds (paper: {paper_seeds})"]
     changed = {name: value for name, value in cut.items() if paper[name] != value}
     parts += [
         f"{name.replace('_', ' ')} {_text(value)} (paper: {_text(paper[name])})" for name, value in changed.items()
     ]
-    if stand_in:
-        parts.append("data: a few episodes of random actions in place of the task's")
     return "; ".join(parts)
 
 

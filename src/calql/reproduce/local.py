@@ -1,0 +1,107 @@
+"""Cells as processes on one machine: several at once, so that its cores and its GPU are full."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import getpid
+from pathlib import Path
+
+from calql.reproduce.cells import LOG, Cell
+from calql.reproduce.engine import Reporter, Stop, Tell, workers_of
+from calql.reproduce.folders import BUSY, Progress, prepare, read_progress, write_progress
+from calql.reproduce.machine import Machine, environment, this_machine
+
+POLL_S = 0.1
+GRACE_S = 30.0  # for a checkpoint after being told to stop; beyond it a cell loses what it did since its last one
+
+
+@dataclass
+class Job:
+    cell: Cell
+    folder: Path
+    process: subprocess.Popen[bytes]
+    gpu: str | None
+
+
+class LocalEngine:
+    """Fills this machine; `jobs` cells at once."""
+
+    def __init__(self, jobs: int | None = None, machine: Machine | None = None) -> None:
+        self.machine = machine or this_machine()
+        self.jobs = jobs or self.machine.jobs
+
+    def run(self, root: Path, cells: Sequence[Cell], stop: Stop, tell: Tell) -> None:
+        waiting, jobs = list(cells), list[Job]()
+        reporter = Reporter(root, len(waiting), tell)
+        at_once = min(self.jobs, max(len(waiting), 1))
+        try:
+            while (waiting or jobs) and not stop:
+                while waiting and len(jobs) < at_once:
+                    jobs.append(self._start(root, waiting.pop(0), at_once, self._free_gpu(jobs)))
+                    reporter.began(jobs[-1].cell)
+                time.sleep(POLL_S)
+                jobs = self._reap(jobs, reporter)
+            if jobs:
+                tell(f"  stopping {len(jobs)} cells at their next checkpoint")
+                self._end(jobs, reporter)
+        finally:
+            for job in jobs:
+                job.process.kill()
+
+    def _free_gpu(self, jobs: Sequence[Job]) -> str | None:
+        """The GPU with the fewest cells on it."""
+        in_use = [job.gpu for job in jobs]
+        return min(self.machine.gpus, key=in_use.count, default=None)
+
+    def _start(self, root: Path, cell: Cell, at_once: int, gpu: str | None) -> Job:
+        folder = prepare(root, cell)
+        workers = workers_of(cell, self.machine.cores // at_once)
+        words = [str(folder), "--workers", str(workers), "--parent", str(getpid())]
+        sharing = -(-at_once // max(len(self.machine.gpus), 1))
+        with (folder / LOG).open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "calql.reproduce.process", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environment(gpu=gpu, sharing=sharing),
+                start_new_session=True,  # Ctrl-C reaches the matrix alone, which then tells its cells
+            )
+        return Job(cell, folder, process, gpu)
+
+    def _reap(self, jobs: Sequence[Job], reporter: Reporter) -> list[Job]:
+        """Jobs that go on; those that ended are reported."""
+        for job in jobs:
+            if job.process.poll() is not None:
+                note_death(job.folder, job.process.returncode)
+                reporter.ended(job.cell)
+        return [job for job in jobs if job.process.returncode is None]
+
+    def _end(self, jobs: Sequence[Job], reporter: Reporter) -> None:
+        for job in jobs:
+            job.process.terminate()
+        until = time.monotonic() + GRACE_S
+        while jobs and time.monotonic() < until:
+            time.sleep(POLL_S)
+            jobs = self._reap(jobs, reporter)
+        for job in jobs:
+            job.process.kill()
+            job.process.wait()
+            reporter.ended(job.cell)
+
+
+def note_death(folder: Path, code: int) -> None:
+    """A process that died without a word (a crash, out of memory) leaves its cell 'running': say that it failed."""
+    found = read_progress(folder)
+    told = found.state in ("failed", "finished") or bool(found.reason)
+    if not told and code not in (0, BUSY, -signal.SIGTERM):
+        write_progress(folder, Progress("failed", f"its process died ({_how(code)}); see {LOG}", found.seconds))
+
+
+def _how(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"

@@ -84,9 +84,13 @@ def write(out: Path, pictures: list[Picture], rate: float) -> Path:
 
 def _with_camera(make_env: Callable[..., gymnasium.Env[Any, Any]]) -> gymnasium.Env[Any, Any]:
     try:
-        return make_env(render_mode="rgb_array")
+        env = make_env(render_mode="rgb_array")
     except TypeError:  # an environment without that option
         return make_env()
+    simulation = getattr(env, "simulation", None)
+    if simulation is not None:
+        simulation.draw_plainly()
+    return env
 
 
 def _picture(env: gymnasium.Env[Any, Any]) -> Picture:
@@ -95,6 +99,8 @@ def _picture(env: gymnasium.Env[Any, Any]) -> Picture:
         with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             drawn: Any = env.render()
+    except NotImplementedError:
+        drawn = None
     except Exception as problem:
         kind = type(problem).__name__
         raise UserError(f"this machine has no OpenGL that MuJoCo can draw with ({kind})", mend=NO_GL) from None

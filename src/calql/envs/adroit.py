@@ -20,6 +20,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from calql.envs.simulation import Simulation
 from calql.errors import unknown
 
 Floats = NDArray[np.float32]
@@ -144,6 +145,7 @@ class AdroitBinary(gymnasium.Env[Floats, Floats]):
         self.task, self.ends, self.limit, self.render_mode = task, ends, hand.steps, render_mode
         self.scene = build_scene(hand, render_mode=render_mode)
         self._model, self._data = self.scene.model, self.scene.data
+        self.simulation = Simulation(self._model, self._data, SUBSTEPS)
         self._model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_SENSOR)  # read by nobody
         self._read = hand.reader(self.scene).read
         self._at_rest = [a.copy() for a in self._placements()]

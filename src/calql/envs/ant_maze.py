@@ -16,6 +16,7 @@ import numpy as np
 from gymnasium.envs import mujoco as gymnasium_mujoco
 from numpy.typing import NDArray
 
+from calql.envs.simulation import Simulation
 from calql.errors import unknown
 
 Cell = tuple[int, int]  # row, column
@@ -132,6 +133,7 @@ class AntMazeEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
         self.maze, self.max_steps, self.render_mode = maze, max_steps, render_mode
         self.model = ant_model(maze)
         self.data = mujoco.MjData(self.model)
+        self.simulation = Simulation(self.model, self.data, FRAME_SKIP)
         self._qpos, self._qvel, self._ctrl = self.data.qpos, self.data.qvel, self.data.ctrl
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (29,), np.float32)
         self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (8,), np.float32)

@@ -17,6 +17,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
+from calql.envs.simulation import Simulation
 from calql.errors import unknown
 
 Floats = NDArray[np.float32]
@@ -89,6 +90,7 @@ class Kitchen(gymnasium.Env[Floats, Floats]):
             _leave_out_looks(self.scene)
         robot = self.scene.robot_env
         self._model, self._data = self.scene.model, self.scene.data
+        self.simulation = Simulation(self._model, self._data, SUBSTEPS)
         self._qpos, self._qvel = self._data.qpos, self._data.qvel
         self._noise = noise * np.concatenate(
             [

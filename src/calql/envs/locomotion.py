@@ -19,6 +19,7 @@ from gymnasium.envs.mujoco.hopper_v4 import HopperEnv
 from gymnasium.envs.mujoco.walker2d_v4 import Walker2dEnv
 from numpy.typing import NDArray
 
+from calql.envs.simulation import Simulation
 from calql.errors import unknown
 
 Floats = NDArray[np.float64]
@@ -74,6 +75,7 @@ class Runner(gymnasium.Env[Floats, NDArray[np.float32]]):
         self.model, self.data = self.scene.model, self.scene.data
         self._qpos, self._qvel, self._ctrl = self.data.qpos, self.data.qvel, self.data.ctrl
         self._frames, self._dt = self.scene.frame_skip, self.scene.dt
+        self.simulation = Simulation(self.model, self.data, self._frames)
         self._steps = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Floats, dict[str, Any]]:

@@ -10,6 +10,8 @@ import numpy as np
 from gymnasium_robotics.envs.maze.point_maze import PointMazeEnv
 from numpy.typing import NDArray
 
+from calql.envs.simulation import Simulation
+
 U_TURN = ("1111111", "1r00001", "1111101", "1g00001", "1111111")
 ACTION_REPEAT = 5
 GOAL_RADIUS = 0.45
@@ -22,11 +24,18 @@ class PointMaze(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
     move the start and the goal, for collecting diverse data.
     """
 
-    def __init__(self, maze: tuple[str, ...] = U_TURN, *, position_noise: float = 0.15) -> None:
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012 - gymnasium's own form
+
+    def __init__(
+        self, maze: tuple[str, ...] = U_TURN, *, position_noise: float = 0.15, render_mode: str | None = None
+    ) -> None:
         cells = [[cell if cell in "rg" else int(cell) for cell in row] for row in maze]
-        self.maze = PointMazeEnv(maze_map=cells, reward_type="sparse", continuing_task=False)
+        self.maze = PointMazeEnv(maze_map=cells, reward_type="sparse", continuing_task=False, render_mode=render_mode)
+        self.render_mode = render_mode
         self.maze.position_noise_range = position_noise
         os.remove(self.maze.tmp_xml_file_path)
+        point = self.maze.point_env
+        self.simulation = Simulation(point.model, point.data, ACTION_REPEAT * point.frame_skip)
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (4,), np.float32)
         self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
 
@@ -46,6 +55,9 @@ class PointMaze(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
             if success:
                 break
         return state.astype(np.float32), float(success), success, False, {"success": success}
+
+    def render(self) -> Any:
+        return self.maze.render()
 
     def close(self) -> None:
         self.maze.close()

@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
-from calql.reproduce.cells import DESCRIPTION, RUN, STATE, Cell, CellStatus, State
+from calql.reproduce.cells import DESCRIPTION, LOG, RUN, STATE, Cell, CellStatus, State
 from calql.results.metrics import write_atomically
 
 LOCK = ".lock"
@@ -55,6 +58,18 @@ def write_progress(folder: Path, progress: Progress) -> None:
     write_atomically(folder / STATE, json.dumps(vars(progress)) + "\n")
 
 
+def note_death(folder: Path, code: int) -> None:
+    """A process that died without a word (a crash, out of memory) leaves its cell 'running': say that it failed."""
+    found = read_progress(folder)
+    told = found.state in ("failed", "finished") or bool(found.reason)
+    if not told and code not in (0, BUSY, -signal.SIGTERM):
+        write_progress(folder, Progress("failed", f"its process died ({_how(code)}); see {LOG}", found.seconds))
+
+
+def _how(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
 def status(root: Path, cell: Cell) -> CellStatus:
     """Where a cell stands, in words that say what will happen to it."""
     found = read_progress(root / cell.id)
@@ -71,20 +86,25 @@ def run_folder(folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def at_work(folder: Path) -> Iterator[bool]:
-    """Hold the folder while working in it; False where somebody else does."""
+def at_work(folder: Path, wait_s: float = 0.0) -> Iterator[bool]:
+    """Hold the folder while working in it; False where somebody else still does after the wait."""
+    until = time.monotonic() + wait_s
     with (folder / LOCK).open("a") as lock:
-        if sys.platform == "win32":
-            yield True
-            return
-        import fcntl
+        while not (free := _locks(lock)) and time.monotonic() < until:
+            time.sleep(0.5)
+        yield free
 
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-        else:
-            yield True
+
+def _locks(file: TextIO) -> bool:
+    if sys.platform == "win32":
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _held(folder: Path) -> bool:

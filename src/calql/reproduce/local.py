@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from os import getpid
 from pathlib import Path
 
-from calql.reproduce.cells import LOG, Cell
+from calql.reproduce.cells import Cell
 from calql.reproduce.engine import Reporter, Stop, Tell, workers_of
-from calql.reproduce.folders import BUSY, Progress, prepare, read_progress, write_progress
-from calql.reproduce.machine import Machine, environment, this_machine
+from calql.reproduce.folders import note_death, prepare
+from calql.reproduce.launch import launch
+from calql.reproduce.machine import Machine, this_machine
 
 POLL_S = 0.1
 GRACE_S = 30.0  # for a checkpoint after being told to stop; beyond it a cell loses what it did since its last one
@@ -61,17 +59,8 @@ class LocalEngine:
     def _start(self, root: Path, cell: Cell, at_once: int, gpu: str | None) -> Job:
         folder = prepare(root, cell)
         workers = workers_of(cell, self.machine.cores // at_once)
-        words = [str(folder), "--workers", str(workers), "--parent", str(getpid())]
         sharing = -(-at_once // max(len(self.machine.gpus), 1))
-        with (folder / LOG).open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "calql.reproduce.process", *words],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=environment(gpu=gpu, sharing=sharing),
-                start_new_session=True,  # Ctrl-C reaches the matrix alone, which then tells its cells
-            )
+        process = launch(folder, workers=workers, gpu=gpu, sharing=sharing)
         return Job(cell, folder, process, gpu)
 
     def _reap(self, jobs: Sequence[Job], reporter: Reporter) -> list[Job]:
@@ -93,15 +82,3 @@ class LocalEngine:
             job.process.kill()
             job.process.wait()
             reporter.ended(job.cell)
-
-
-def note_death(folder: Path, code: int) -> None:
-    """A process that died without a word (a crash, out of memory) leaves its cell 'running': say that it failed."""
-    found = read_progress(folder)
-    told = found.state in ("failed", "finished") or bool(found.reason)
-    if not told and code not in (0, BUSY, -signal.SIGTERM):
-        write_progress(folder, Progress("failed", f"its process died ({_how(code)}); see {LOG}", found.seconds))
-
-
-def _how(code: int) -> str:
-    return f"signal {-code}" if code < 0 else f"exit code {code}"

@@ -5,16 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 
-import calql
 from calql.data.store import available_cores
 
 CORES_PER_CELL = 3  # one that feeds the GPU, two that step environments
 CELLS_PER_GPU = 6  # more of them only wait for each other
-MEMORY_SHARE = 0.9  # of a GPU, given to all of its cells together
 
 
 @dataclass(frozen=True)
@@ -55,21 +51,3 @@ def _gpus() -> tuple[tuple[str, ...], str]:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     names = tuple(found) if visible is None else tuple(name for name in visible.split(",") if name)
     return names, next(iter(found.values()), "") if names else ""
-
-
-def environment(*, gpu: str | None = None, sharing: int = 1) -> dict[str, str]:
-    """Variables of a cell's process: the same code, a share of the GPU, and compiled programs kept for the next."""
-    compiled = Path(tempfile.gettempdir()) / f"calql-compiled-{os.getuid()}"
-    variables = {
-        "JAX_COMPILATION_CACHE_DIR": str(compiled),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "1",
-        "PYTHONUNBUFFERED": "1",
-        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
-        "XLA_PYTHON_CLIENT_MEM_FRACTION": f"{MEMORY_SHARE / sharing:.3f}",
-    }
-    chosen = {name: os.environ.get(name, value) for name, value in variables.items()}
-    if gpu is not None:
-        chosen["CUDA_VISIBLE_DEVICES"] = gpu
-    package = Path(calql.__file__).parent.parent
-    paths = [str(package), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, **chosen, "PYTHONPATH": os.pathsep.join(paths)}

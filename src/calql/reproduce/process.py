@@ -38,10 +38,11 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--workers", type=int, default=0, help="processes that step environments")
     parser.add_argument("--parent", type=int, default=0, help="stop cleanly when this process is gone")
+    parser.add_argument("--wait", type=float, default=0.0, help="seconds given to another process to leave the folder")
     given = parser.parse_args(words)
     if given.parent:
         threading.Thread(target=_stop_without, args=(given.parent,), daemon=True).start()
-    with at_work(given.folder) as free:
+    with at_work(given.folder, given.wait) as free:
         return run_cell(given.folder, given.workers) if free else BUSY
 
 

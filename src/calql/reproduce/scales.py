@@ -103,10 +103,10 @@ def cells_of(
 
 
 def _pairs(experiment: Experiment, scale: Scale, *, by_task: bool, by_arm: bool) -> list[tuple[str, Arm]]:
-    """A smoke run takes the first few tasks and arms, where the user names none."""
+    """A smoke run takes the first task and the first few arms, where the user names none."""
     if scale != "smoke":
         return experiment.pairs()
-    tasks = experiment.tasks[: experiment.smoke_tasks] if by_task else experiment.tasks
+    tasks = experiment.tasks[:1] if by_task else experiment.tasks
     arms = experiment.arms[: experiment.smoke_arms] if by_arm else experiment.arms
     return [(task, arm) for task, arm in experiment.pairs() if task in tasks and arm in arms]
 

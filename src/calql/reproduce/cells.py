@@ -12,6 +12,7 @@ from typing import Any, Literal
 State = Literal["finished", "running", "failed", "not run"]
 
 DESCRIPTION, STATE, PROVENANCE, LOG, RUN = "cell.json", "state.json", "provenance.json", "log.txt", "run"
+SLICES = "slices.csv"
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Cell:
     seeds: int
     options: Mapping[str, Any] = field(default_factory=dict)  # of the run and the method, where not their defaults
     data: str = "task"  # "task": the task's own; "stand-in": a few episodes of random actions, made on the spot
+    slices: str = ""  # write slices of Q over actions at the end, for this moment of the run
     variant: str = ""  # what tells it from others of its task and method within an experiment
     shortened: str = ""  # how it differs from the paper's protocol, in words
     paper_offline_updates: int = 0  # what that protocol has
@@ -32,7 +34,7 @@ class Cell:
     @property
     def id(self) -> str:
         """Names the folder: readable parts, then a checksum of everything that decides the result."""
-        content = [self.task, self.method, self.scale, self.seeds, self.data, sorted(self.options.items())]
+        content = [self.task, self.method, self.scale, self.seeds, self.data, self.slices, sorted(self.options.items())]
         checksum = hashlib.sha256(json.dumps(content, default=list).encode()).hexdigest()[:8]
         return f"{self.task}.{self.method}.{self.scale}.{self.seeds}-seeds.{checksum}"
 

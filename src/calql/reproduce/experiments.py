@@ -16,6 +16,7 @@ class Arm:
     method: str
     variant: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    slices: str = ""  # see Cell
     only: tuple[str, ...] = ()  # tasks that it is run on; none named: all of the experiment's
 
 
@@ -86,12 +87,12 @@ def _references() -> tuple[Arm, ...]:
 
 # The paper shows 250 epochs of 1,000 offline updates in this figure, and a million in its tables.
 _DATA = {"offline_updates": 250_000}
-MOMENTS = {"switch": 0, "online": 1_000}  # environment steps after which Q is looked at in fig-idea
+MOMENTS = {"switch": 0, "after": 1_000}  # environment steps after which Q is looked at in fig-idea
 
 
 def _idea() -> tuple[Arm, ...]:
     return tuple(
-        Arm(method, f"moment={moment}", {"online_steps": steps})
+        Arm(method, f"moment={moment}", {"online_steps": steps}, slices=moment)
         for method in ("cal-ql", "cql")
         for moment, steps in MOMENTS.items()
     )

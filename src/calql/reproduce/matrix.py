@@ -51,11 +51,12 @@ class Matrix:
 
     def report(self, tell: Tell) -> Path:
         """The tidy table and everything made from it; nothing is shown that was not run."""
+        from calql.reproduce.idea import SLICES
+        from calql.reproduce.page import render
+        from calql.reproduce.slices import gather_slices
+
         table = write_table(self.experiment.name, self.cells, self.cell_root, self.out / TABLE)
-        try:
-            from calql.reproduce.page import render
-        except ModuleNotFoundError:
-            return table
+        gather_slices(self.cells, self.cell_root, self.out / SLICES)
         return render(self.experiment.name, table, self.out, status=self.statuses())
 
 

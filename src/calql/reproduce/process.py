@@ -22,8 +22,9 @@ from calql import training
 from calql.data.store import MANIFEST, data_root, digest
 from calql.errors import UserError
 from calql.experiment import Choice, Experiment
-from calql.reproduce.cells import PROVENANCE, Cell
+from calql.reproduce.cells import PROVENANCE, SLICES, Cell
 from calql.reproduce.folders import BUSY, Progress, at_work, read_progress, run_folder, write_progress
+from calql.reproduce.slices import write_slices
 from calql.reproduce.standin import stand_in
 from calql.results import Progress as Lines
 from calql.results.metrics import write_atomically
@@ -55,7 +56,10 @@ def run_cell(folder: Path, workers: int) -> int:
 
     note("running")
     try:
-        outcome = _train(Cell.read(folder), folder, workers)
+        cell = Cell.read(folder)
+        outcome = _train(cell, folder, workers)
+        if cell.slices and outcome.finished:
+            write_slices(cell, run_folder(folder), folder / SLICES)
     except UserError as error:
         print(f"calql: {error}", file=sys.stderr)
         note("failed", str(error))

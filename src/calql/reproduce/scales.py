@@ -127,6 +127,7 @@ def make_cell(task: str, arm: Arm, scale: Scale, seeds: int, *, paper_seeds: int
         seeds=seeds,
         options=options,
         data="stand-in" if stand_in else "task",
+        slices=arm.slices,
         variant=arm.variant,
         shortened=_in_words(paper, cut, seeds, paper_seeds) if scale != "smoke" else HOW["smoke"],
         paper_offline_updates=int(paper["offline_updates"]),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from calql.reproduce.evaluations import Result
+from calql.reproduce.evaluations import Result, method_place
 from calql.reproduce.paper import Number, method_name
 from calql.reproduce.statistics import (
     Estimate,
@@ -30,7 +30,7 @@ def scores_of(results: Sequence[Result], number: Number) -> Scores:
         values = result.values(number) if result.finished and not result.variant else None
         if values is not None:
             found.setdefault(result.method, {})[result.task] = 1.0 - values if number == "regret" else values
-    return found
+    return {method: found[method] for method in sorted(found, key=lambda name: (method_place(name), name))}
 
 
 def aggregate_table(scores: Scores, number: Number) -> Table | None:
@@ -38,25 +38,30 @@ def aggregate_table(scores: Scores, number: Number) -> Table | None:
     if not scores:
         return None
     shared = shared_tasks(scores)
+    some = shared if any(len(tasks) > len(shared) for tasks in scores.values()) else []
+    heads = ["method", "tasks", "interquartile mean", "mean"]
+    heads += [f"interquartile mean, {len(some)} shared tasks"] if some else []
+    rows = [_row(scores, method, some) for method in scores]
     what = "score after fine-tuning" if number == "after" else "mean score while fine-tuning (1 - regret)"
-    heads = ["method", "tasks", "interquartile mean", "mean", f"interquartile mean, {len(shared)} shared tasks"]
-    rows = []
-    for method, tasks in scores.items():
-        own = _matrix(tasks, sorted(tasks))
-        rows.append([
-            Cell(method_name(method)),
-            Cell(str(len(tasks)), value=len(tasks)),
-            _cell(interquartile_mean(own)),
-            _cell(mean(own)),
-            _cell(interquartile_mean(_matrix(tasks, shared)) if shared else None),
-            _cell(_improvement(scores, method)),
-        ])  # fmt: skip
     note = (
         f"Of the {what}, all seeds of all tasks, with 95% stratified bootstrap intervals (rliable). The interquartile "
         "mean is that of the middle half. Methods compare only over the same tasks. Probability of improvement: "
         f"how likely a seed of {method_name(OURS)} is above one of the method, over the tasks of both; 0.5 is a draw."
     )
     return Table("aggregates", "Over all tasks", [*heads, f"P({method_name(OURS)} above it)"], rows, note=note)
+
+
+def _row(scores: Scores, method: str, shared: Sequence[str]) -> list[Cell]:
+    tasks = scores[method]
+    own = _matrix(tasks, sorted(tasks))
+    return [
+        Cell(method_name(method)),
+        Cell(str(len(tasks)), value=len(tasks)),
+        _cell(interquartile_mean(own)),
+        _cell(mean(own)),
+        *([_cell(interquartile_mean(_matrix(tasks, shared)))] if shared else []),
+        _cell(_improvement(scores, method)),
+    ]
 
 
 def profiles(scores: Scores, thresholds: Floats) -> tuple[list[str], dict[str, Profile]]:

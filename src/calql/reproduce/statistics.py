@@ -14,7 +14,7 @@ Floats = npt.NDArray[np.float64]
 
 CONFIDENCE = 0.95
 DRAWS = 2_000  # bootstrap samples
-SLOW_DRAWS = 300  # for the probability of improvement: a rank test per task and sample
+PROFILE_DRAWS = 500  # for a band that is only looked at, at dozens of thresholds
 
 
 @dataclass(frozen=True)
@@ -48,18 +48,25 @@ def interquartile_mean(values: Floats) -> Estimate:
 
 
 def probability_of_improvement(ours: Floats, theirs: Floats) -> Estimate:
-    """How likely a seed of ours is above one of theirs, a tie counting half; averaged over tasks, [seed, task]."""
+    """How likely a seed of ours is above one of theirs, a tie counting half; averaged over tasks, [seed, task].
+
+    The number is rliable's, and so are the draws; on each draw the same share is counted directly, because rliable's
+    rank test costs milliseconds a task.
+    """
+    value = float(metrics.probability_of_improvement(ours, theirs))
     if min(len(ours), len(theirs)) < 2:
-        return Estimate(float(metrics.probability_of_improvement(ours, theirs)))
+        return Estimate(value)
     with _repeatable():
-        values, intervals = library.get_interval_estimates(
-            {"pair": (ours, theirs)},
-            metrics.probability_of_improvement,
-            reps=SLOW_DRAWS,
-            confidence_interval_size=CONFIDENCE,
+        _, intervals = library.get_interval_estimates(
+            {"pair": (ours, theirs)}, share_above, reps=DRAWS, confidence_interval_size=CONFIDENCE
         )
     low, high = intervals["pair"][:, 0]
-    return Estimate(float(values["pair"]), float(low), float(high))
+    return Estimate(value, float(low), float(high))
+
+
+def share_above(ours: Floats, theirs: Floats) -> float:
+    """Of all pairs of a seed of ours and one of theirs on the same task, [seed, task]."""
+    return float((0.5 + 0.5 * np.sign(ours[:, None] - theirs[None])).mean())
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,7 @@ def performance_profiles(scores: Mapping[str, Floats], thresholds: Floats) -> di
     """One profile for each method, all over the same tasks, [seed, task]."""
     with _repeatable():
         shares, intervals = library.create_performance_profile(
-            dict(scores), thresholds, reps=DRAWS, confidence_interval_size=CONFIDENCE
+            dict(scores), thresholds, reps=PROFILE_DRAWS, confidence_interval_size=CONFIDENCE
         )
     return {name: Profile(shares[name], *intervals[name]) for name in scores}
 

@@ -46,7 +46,7 @@ class Timeline:
         """Limits, ticks in the unit of each phase, and the switch."""
         right = 1.0 if self.online else 0.0
         axes.set_xlim(-self.width - 0.01, max(right, 0.0) + 0.02)
-        places, texts = self._ticks(axes)
+        places, texts = self.ticks(narrow=_panel_count(axes) > 1)
         axes.xaxis.set_major_locator(FixedLocator(places))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda _, index: texts[index] if index is not None else ""))
         if self.offline and self.online:
@@ -55,9 +55,9 @@ class Timeline:
         if label:
             self._label(axes)
 
-    def _ticks(self, axes: Axes) -> tuple[list[float], list[str]]:
+    def ticks(self, *, narrow: bool) -> tuple[list[float], list[str]]:
+        """Round steps of both phases as positions and texts; fewer where there is little room."""
         both = bool(self.offline and self.online)
-        narrow = _panel_count(axes) > 1
         places: list[float] = []
         texts: list[str] = []
         if self.offline:

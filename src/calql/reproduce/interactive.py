@@ -1,0 +1,132 @@
+"""Sheets as interactive figures: plotly, its script inlined once into the page."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from plotly.graph_objects import Figure, Scatter
+from plotly.io import to_html
+from plotly.offline import get_plotlyjs
+from plotly.subplots import make_subplots
+
+from calql.reproduce.figures import colour, shown_in_legend
+from calql.reproduce.panels import Line, Panel, Sheet
+from calql.reproduce.statistics import Floats
+from calql.results import style
+
+MOST_POINTS = 250  # of a curve: more cannot be told apart at this size
+PANEL_HEIGHT, AROUND = 270, 110  # pixels
+DASHES = ("solid", "dash", "dot")
+SYMBOLS = ("circle", "square", "triangle-up")
+
+
+def script() -> str:
+    """plotly.js itself; no figure works without it, and nothing is loaded from elsewhere."""
+    return f"<script>{get_plotlyjs()}</script>"
+
+
+def figure(sheet: Sheet) -> str:
+    """A div and the few lines of script that draw into it."""
+    return str(
+        to_html(
+            draw(sheet),
+            include_plotlyjs=False,
+            full_html=False,
+            div_id=sheet.name,
+            config={"displaylogo": False, "responsive": True},
+        )
+    )
+
+
+def draw(sheet: Sheet) -> Figure:
+    columns = min(sheet.columns, len(sheet.panels))
+    rows = math.ceil(len(sheet.panels) / columns)
+    drawn = make_subplots(
+        rows, columns, subplot_titles=[panel.title for panel in sheet.panels],
+        horizontal_spacing=0.22 / columns, vertical_spacing=0.32 / rows,
+    )  # fmt: skip
+    named = {line.label: line for line in shown_in_legend(sheet.panels)}
+    for place, panel in enumerate(sheet.panels):
+        where = {"row": place // columns + 1, "col": place % columns + 1}
+        for line in panel.lines:
+            first = named.pop(line.label, None) is not None
+            drawn.add_traces(_traces(line, first=first), rows=where["row"], cols=where["col"])
+        _axes(drawn, panel, where)
+    drawn.update_annotations(font_size=13)
+    drawn.update_layout(
+        template="plotly_white", height=PANEL_HEIGHT * rows * (1.3 if columns < 3 else 1) + AROUND,
+        margin={"l": 55, "r": 15, "t": 60, "b": 45}, font={"family": "system-ui, sans-serif", "color": style.INK},
+        legend={"orientation": "h", "yref": "container", "yanchor": "top", "y": 1.0},
+        hovermode="closest",
+    )  # fmt: skip
+    return drawn
+
+
+def _axes(drawn: Figure, panel: Panel, where: dict[str, int]) -> None:
+    ticks: dict[str, Any] = {"tickformat": "~s"}
+    if panel.x_ticks is not None:
+        ticks = {"tickvals": list(panel.x_ticks[0]), "ticktext": list(panel.x_ticks[1])}
+    drawn.update_xaxes(
+        title={"text": panel.x_label, "standoff": 6, "font_size": 11}, range=panel.x_range, **where, **ticks
+    )
+    drawn.update_yaxes(title={"text": panel.y_label, "standoff": 4, "font_size": 11}, range=panel.y_range, **where)
+    if panel.switch:
+        drawn.add_vline(0.0, line={"dash": "dash", "width": 1, "color": style.FAINT}, **where)
+    if panel.diagonal:
+        drawn.add_shape(
+            type="line", x0=0, y0=0, x1=1, y1=1, line={"dash": "dash", "width": 1, "color": style.FAINT}, **where
+        )
+
+
+def _traces(line: Line, *, first: bool) -> list[Scatter]:
+    """The curve and its band, which come and go together in every panel when its name is clicked."""
+    kept = _thin(line.x.size)
+    shade, together = colour(line.place), {"legendgroup": line.label}
+    points = line.kind == "points"
+    curve = Scatter(
+        x=line.x[kept], y=_short(line.y[kept]), name=line.label, showlegend=first, **together,
+        mode="markers" if points or line.x.size == 1 else "lines",
+        line={"color": shade, "width": 2, "dash": _dash(line)},
+        marker={"color": shade, "size": 8, "symbol": SYMBOLS[_second_mark(line)]},
+        text=[line.names[place] for place in kept] if line.names else None,
+        hovertemplate=f"%{{y:.3g}}<br>{'%{text}' if line.names else '%{x:,.4~g}'}<extra>{line.label}</extra>",
+        error_y=_bars(line) if points else None,
+    )  # fmt: skip
+    if points or line.low is None or line.high is None:
+        return [curve]
+    band = Scatter(
+        x=np.concatenate([line.x[kept], line.x[kept][::-1]]),
+        y=_short(np.concatenate([line.high[kept], line.low[kept][::-1]])),
+        fill="toself", fillcolor=shade, opacity=0.13, line={"width": 0}, mode="lines",
+        hoverinfo="skip", showlegend=False, **together,
+    )  # fmt: skip
+    return [band, curve]
+
+
+def _bars(line: Line) -> dict[str, Any] | None:
+    if line.low is None or line.high is None:
+        return None
+    up, down = line.high - line.y, line.y - line.low
+    return {"array": _short(up), "arrayminus": _short(down), "symmetric": False, "width": 0, "thickness": 1.3}
+
+
+def _dash(line: Line) -> str:
+    if line.kind == "dashed":
+        return "dot"
+    return DASHES[_second_mark(line)]
+
+
+def _second_mark(line: Line) -> int:
+    """Dashes and symbols tell apart more methods than there are colours."""
+    return style.DASHES.index(style.dash(max(line.place, 0)))
+
+
+def _thin(count: int) -> list[int]:
+    return np.unique(np.linspace(0, count - 1, min(count, MOST_POINTS)).round().astype(int)).tolist() if count else []
+
+
+def _short(values: Floats) -> Floats:
+    """Four digits are all that a screen shows."""
+    return np.asarray([float(f"{value:.4g}") for value in values])

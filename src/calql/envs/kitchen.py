@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import gymnasium
@@ -25,6 +26,7 @@ Floats = NDArray[np.float32]
 STEPS = 1000
 SUBSTEPS = 40  # simulator steps of 2 ms per action
 SOLVED_WITHIN = 0.3  # distance of a task's joints to their goal
+UNIT = (-1.0, 1.0)
 NOISE = 0.1  # D4RL's ratio of observation noise, for the robot and for the objects
 
 # task -> (its entries among the 30 joint positions, where they should be)
@@ -56,11 +58,23 @@ def goal_vector(tasks: Sequence[str]) -> Floats:
 
 def solved(joints: ArrayLike, tasks: Sequence[str]) -> NDArray[np.bool_]:
     """Which of the tasks are satisfied now: [..., 30] joint positions -> [..., task]."""
-    positions = np.asarray(joints, np.float64)
-    distances = [
-        np.linalg.norm(positions[..., list(GOALS[task][0])] - np.asarray(GOALS[task][1]), axis=-1) for task in tasks
-    ]
-    return np.stack(distances, axis=-1) < SOLVED_WITHIN
+    entries, wanted, firsts = _joints_of(tuple(tasks))
+    offsets = np.asarray(joints, np.float64)[..., entries] - wanted
+    return np.asarray(np.sqrt(np.add.reduceat(offsets * offsets, firsts, axis=-1)) < SOLVED_WITHIN)
+
+
+@cache
+def _joints_of(tasks: tuple[str, ...]) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+    """The joints of all the tasks in a row, where they should be, and where in that row each task begins."""
+    entries = [GOALS[task][0] for task in tasks]
+    counts = [len(own) for own in entries]
+    wanted = np.concatenate([GOALS[task][1] for task in tasks])
+    return np.concatenate(entries), wanted, np.cumsum([0, *counts[:-1]])
+
+
+def _within(values: NDArray[Any], bounds: tuple[Any, Any]) -> NDArray[Any]:
+    """np.clip without its overhead."""
+    return np.minimum(np.maximum(values, bounds[0]), bounds[1])
 
 
 def observation_60(v1: NDArray[Any], tasks: Sequence[str]) -> Floats:
@@ -91,7 +105,8 @@ class Kitchen(gymnasium.Env[Floats, Floats]):
         robot = self.scene.robot_env
         self._model, self._data = self.scene.model, self.scene.data
         self.simulation = Simulation(self._model, self._data, SUBSTEPS)
-        self._qpos, self._qvel = self._data.qpos, self._data.qvel
+        self._qpos, self._qvel, self._ctrl = self._data.qpos, self._data.qvel, self._data.ctrl
+        self._dt = robot.dt
         self._noise = noise * np.concatenate(
             [
                 robot.robot_pos_noise_amp[:9],
@@ -126,9 +141,8 @@ class Kitchen(gymnasium.Env[Floats, Floats]):
         return self._observe(), self._info()
 
     def step(self, action: Floats) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
-        velocity = np.clip(2.0 * np.clip(action, -1.0, 1.0), *self._velocity_bounds)
-        position = self.seen[:9] + velocity * self.scene.robot_env.dt
-        self._data.ctrl[:] = np.clip(position, *self._position_bounds)
+        velocity = _within(2.0 * _within(action, UNIT), self._velocity_bounds)
+        self._ctrl[:] = _within(self.seen[:9] + velocity * self._dt, self._position_bounds)
         mujoco.mj_step(self._model, self._data, nstep=SUBSTEPS)
         self._look()
         self._solved |= solved(self._qpos, self.tasks)

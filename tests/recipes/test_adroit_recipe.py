@@ -14,7 +14,7 @@ from calql.data.returns import return_to_go
 from calql.data.store import BuildContext
 from calql.envs.adroit import AdroitBinary
 from calql.errors import UserError
-from calql.recipes import adroit
+from calql.recipes import adroit, adroit_check
 from calql.recipes.adroit import COMPOSITIONS, RECIPES, Demonstration, cut, replay, success_of
 
 SOURCES = Path(os.environ.get("CALQL_SHARED_DATA", Path(__file__).resolve().parents[2].parent / "shared" / "data"))
@@ -98,7 +98,8 @@ def door_replays() -> Replays:
 
 @pytest.fixture
 def _replayed_before(door_replays: Replays, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adroit, "replay", lambda env, d: door_replays[d.actions.tobytes()])
+    for module in (adroit, adroit_check):
+        monkeypatch.setattr(module, "replay", lambda env, d: door_replays[d.actions.tobytes()])
 
 
 @needs_sources
@@ -142,6 +143,7 @@ def test_door_demonstrations_replay_within_0_02_rad_and_pen_steps_are_exact() ->
     door = certify("door-binary", DOOR_FILE)
     assert door.passed
     assert door.checks[0].value >= 20 / 25
+    assert door.checks[0].detail.endswith(" of 25")
     pen = certify("pen-binary", SOURCES / "d4rl_slices" / "pen-human-v1.npz")
     assert pen.passed
     assert pen.checks[0].value < 1e-3

@@ -13,7 +13,7 @@ from calql.data.dataset import Dataset
 from calql.data.store import BuildContext
 from calql.envs.kitchen import GOALS, TASK_SETS
 from calql.errors import UserError
-from calql.recipes import kitchen
+from calql.recipes import kitchen, kitchen_check
 from calql.recipes.kitchen import EVERYBODY, RECIPES, Demonstrations, as_dataset, four_tasks, read_demonstrations
 
 SOURCES = Path(os.environ.get("CALQL_SHARED_DATA", Path(__file__).resolve().parents[2].parent / "shared" / "data"))
@@ -44,11 +44,11 @@ def test_rewards_count_the_tasks_satisfied_now_and_demonstrations_end_terminal()
 
 def test_certify_tells_the_goal_the_reward_and_the_replay_apart() -> None:
     dataset = as_dataset(made_up(), "partial", "made up")
-    goal, reward, replay = kitchen.check("partial", Recording(dataset))
+    goal, reward, replay, *_ = kitchen_check.check("partial", Recording(dataset))
     assert goal.passed
     assert reward.passed
     assert replay.value == 0.5  # nobody touched the microwave that opens by itself; the other did nothing
-    goal, reward, _ = kitchen.check("mixed", Recording(dataset))
+    goal, reward, *_ = kitchen_check.check("mixed", Recording(dataset))
     assert goal.value == 5
     assert not reward.passed
 
@@ -82,6 +82,38 @@ def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
         read_demonstrations(tmp_path / "x.npz")
 
 
+@pytest.mark.parametrize("kind", ["complete", "partial", "mixed"])
+def test_demonstrations_in_the_simulators_layout_are_certified_by_their_recorded_rewards(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = made_up()
+    columns = {
+        "observations": made.observations,
+        "actions": made.actions,
+        "episode_lengths": made.lengths,
+        "task_dir": np.array(["1_microwave_slide", "2_kettle"]),
+        "reward_partial_d4rl": np.array([0, 1, 2, 0, 0], np.float32),
+        "reward_mixed_d4rl": np.array([0, 1, 1, 0, 0], np.float32),
+    }
+    jobs: list[kitchen_check.Replay] = []
+
+    def note(job: kitchen_check.Replay) -> kitchen_check.Replayed:
+        jobs.append(job)
+        return kitchen_check.Replayed(job.tasks == ("kettle",), 0.01, 0.002)
+
+    monkeypatch.setattr(kitchen_check, "replay", note)
+    monkeypatch.setattr(kitchen_check, "available_cores", lambda: 1)
+    np.savez(tmp_path / "x.npz", **columns)
+    report = certify(f"kitchen-{kind}", tmp_path / "x.npz")
+    assert report.transitions == 5
+    assert [job.tasks for job in jobs] == [("microwave", "slide cabinet"), ("kettle",)]
+    goal, reward, again, robot, objects = report.checks
+    assert (goal.passed, reward.passed, again.value, again.detail) == (True, True, 0.5, "1 of 2")
+    assert (robot.value, objects.value) == (0.01, 0.002)
+    np.savez(tmp_path / "y.npz", **columns | {kitchen_check.REWARDS[kind]: np.array([0, 0, 2, 0, 0], np.float32)})
+    assert not certify(f"kitchen-{kind}", tmp_path / "y.npz").checks[1].passed
+
+
 @needs_sources
 def test_complete_is_d4rls_set_to_the_row() -> None:
     dataset = RECIPES["kitchen-complete"].build(BuildContext(seed=0, sources=SOURCES))
@@ -108,7 +140,7 @@ def test_partial_and_mixed_are_everybody_with_goals_of_their_own() -> None:
 
 @needs_sources
 def test_demonstrations_reach_their_tasks_again_with_and_without_velocities() -> None:
-    assert kitchen.replayed(SOURCES / EVERYBODY.path, indices=[7]).all()
+    assert kitchen_check.replayed(SOURCES / EVERYBODY.path, indices=[7])[0].reached
     dataset = RECIPES["kitchen-complete"].build(BuildContext(seed=0, sources=SOURCES))
     one = dataset.select_episodes([4])
-    assert all(check.passed for check in kitchen.check("complete", Recording(one)))
+    assert all(check.passed for check in kitchen_check.check("complete", Recording(one)))

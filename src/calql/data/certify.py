@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calql.data.dataset import Dataset, Ints
-from calql.data.load import load
+from calql.data.load import MINARI, load
 from calql.errors import UserError
 
 Predictor = Callable[[NDArray[Any], NDArray[Any]], tuple[NDArray[Any], float, bool]]  # o, a -> o', r, terminal
@@ -57,6 +57,7 @@ class Certifier:
     observation: tuple[int, ...]
     action: tuple[int, ...]
     check: Callable[[Recording], Sequence[Check]]
+    read: Callable[[Path], Dataset | None] = lambda path: None  # files of a layout that only the domain knows
 
 
 @dataclass(frozen=True)
@@ -79,14 +80,18 @@ class Report:
 def certify(task: str, recorded: Dataset | Path | str) -> Report:
     """Check a dataset, or a file of one, against the simulator of a task."""
     certifier = _certifier(task)
-    if isinstance(recorded, Dataset):
-        recording = Recording(recorded)
-    else:
-        path = None if str(recorded).startswith("minari:") else Path(recorded).expanduser()
-        recording = Recording(load(recorded), path)
+    recording = Recording(recorded) if isinstance(recorded, Dataset) else _open(certifier, recorded)
     dataset = recording.dataset
     require_shapes(task, certifier, dataset)
     return Report(task, dataset.source, len(dataset), tuple(certifier.check(recording)))
+
+
+def _open(certifier: Certifier, recorded: Path | str) -> Recording:
+    if str(recorded).startswith(MINARI):
+        return Recording(load(recorded))
+    path = Path(recorded).expanduser()
+    own = certifier.read(path)
+    return Recording(load(path) if own is None else own, path)
 
 
 def require_shapes(task: str, certifier: Certifier, dataset: Dataset) -> None:

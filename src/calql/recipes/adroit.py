@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calql.data.certify import Certifier, Check, Recording, spread_rows
 from calql.data.dataset import Bools, Dataset, concatenate
 from calql.data.store import BuildContext, Recipe, Source
 from calql.envs.adroit import (
@@ -91,7 +90,7 @@ def read_human(task: str, path: Path) -> list[Demonstration]:
         with np.load(path, allow_pickle=False) as stored:
             columns = dict(stored)
         return [
-            Demonstration(_start(task, columns, index, rows), columns["actions"][rows], columns["observations"][rows])
+            Demonstration(start_of(task, columns, index, rows), columns["actions"][rows], columns["observations"][rows])
             for index, rows in enumerate(_episodes(columns))
         ]
     except KeyError as missing:
@@ -106,7 +105,7 @@ def _episodes(columns: dict[str, NDArray[Any]]) -> Iterator[slice]:
     yield from (slice(int(a), int(b)) for a, b in itertools.pairwise([0, *ends]))
 
 
-def _start(task: str, columns: dict[str, NDArray[Any]], index: int, rows: slice) -> State:
+def start_of(task: str, columns: dict[str, NDArray[Any]], index: int, rows: slice) -> State:
     if task == "pen":  # D4RL's layout: every row knows its state
         names = ("qpos", "qvel", "desired_orien")
         return {name: columns[f"infos_{name}"][rows][0].astype(np.float64) for name in names}
@@ -270,57 +269,6 @@ def success_of(task: str, observations: NDArray[Any]) -> Bools:
     return np.asarray(close & (np.sum(observations[:, 33:36] * observations[:, 36:39], axis=1) > PEN_COSINE))
 
 
-def check(task: str, recording: Recording) -> Sequence[Check]:
-    """Binary rewards follow from the observations; recordings that know their states replay."""
-    dataset = recording.dataset
-    checks: list[Check] = []
-    if set(np.unique(dataset.rewards)) <= {-1.0, 0.0}:
-        solved = success_of(task, dataset.next_observations)
-        unlike = (solved != (dataset.rewards == 0.0)) | (solved != dataset.terminals)
-        checks.append(Check("share of rows whose reward or end differs", float(np.mean(unlike)), 0.001))
-    if recording.path is not None and _knows_states(recording.path):
-        checks += replay_checks(task, recording.path)
-    if not checks:  # neither binary rewards nor states: nothing could be compared
-        checks.append(Check("rows that can be compared", 0.0, 1.0, at_least=True))
-    return checks
-
-
-def replay_checks(task: str, path: Path) -> list[Check]:
-    """Demonstrations replayed from where they start: door by its widest opening, relocate by its success."""
-    env = AdroitBinary(task, ends=False)
-    if task == "pen":
-        error = float(np.median(pen_drift(env, path)))
-        return [Check("one-step error of the pen's position, median (m)", error, 0.001)]
-    pairs = [(d.observations, *replay(env, d)) for d in read_human(task, path)]
-    count = f"of {len(pairs)}"
-    if task == "door":
-        widest = [abs(seen[:-1, 28].max() - recorded[:, 28].max()) for recorded, seen, _ in pairs]
-        share = float(np.mean(np.asarray(widest) <= 0.02))
-        return [Check("share whose widest opening is within 0.02 rad", share, 0.8, at_least=True, detail=count)]
-    share = float(np.mean([successes.any() for *_, successes in pairs]))
-    return [Check("share that succeeds again", share, 1.0, at_least=True, detail=count)]
-
-
-def pen_drift(env: AdroitBinary, path: Path, most: int = 200) -> NDArray[np.float64]:
-    """Error of the pen's position after one step from recorded states: its spin outruns any longer replay."""
-    with np.load(path, allow_pickle=False) as stored:
-        columns = dict(stored)
-    goes_on = np.flatnonzero(~(columns["timeouts"] | columns["terminals"])[:-1])
-    errors = []
-    for row in goes_on[spread_rows(len(goes_on), most)]:
-        env.reset(options={"state": _start("pen", columns, 0, slice(row, row + 1))})
-        seen = env.step(columns["actions"][row])[0]
-        errors.append(np.linalg.norm(seen[24:27] - columns["observations"][row + 1, 24:27]))
-    return np.asarray(errors, np.float64)
-
-
-def _knows_states(path: Path) -> bool:
-    if path.suffix != ".npz" or not path.is_file():
-        return False
-    with np.load(path, allow_pickle=False) as stored:
-        return "init_qpos" in stored or "infos_desired_orien" in stored
-
-
 def _recipe(name: str) -> Recipe:
     task, composition = COMPOSITIONS[name]
     needs = (HUMAN[task],) + ((EXPERT[task],) if composition.demonstrations else ())
@@ -329,5 +277,3 @@ def _recipe(name: str) -> Recipe:
 
 
 RECIPES = {name: _recipe(name) for name in COMPOSITIONS}
-SHAPES = {"pen": ((45,), (24,)), "door": ((39,), (28,)), "relocate": ((39,), (30,))}
-CERTIFIERS = {f"{task}-binary": Certifier(*SHAPES[task], partial(check, task)) for task in HANDS}

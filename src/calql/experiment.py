@@ -16,8 +16,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from calql import recipes
 from calql.commit import commit
 from calql.data import Dataset, check, load, normalise_actions
+from calql.data.store import Recipe
 from calql.engine.options import RunOptions
 from calql.engine.plan import Plan, make_plan
 from calql.errors import UserError, unknown
@@ -84,16 +86,18 @@ def defaults(choice: Choice, task: Task | None = None) -> tuple[RunOptions, Any]
 def resolve_task(
     choice: Choice, env: str | MakeEnv | None = None, data: Dataset | None = None
 ) -> tuple[Task, Dataset | None, list[str]]:
-    """The task by name, or from the user's own data and environment; data only where they are the user's own."""
+    """The task by name, or from the user's own data and environment; data only where a dataset is named or given."""
     own_env = env if env is not None else choice.env
-    if choice.dataset is None and data is None and own_env is None:
-        return get_task(choice.task or DEFAULT), None, []
-    if data is None and choice.dataset is not None:
-        data = load(choice.dataset)
-    if choice.task is not None:
-        if own_env is not None:
-            raise UserError("--task and --env exclude each other", mend="give a task, or a dataset and an environment")
-        return get_task(choice.task), data, []
+    if choice.task is not None and own_env is not None:
+        raise UserError("--task and --env exclude each other", mend="give a task, or a dataset and an environment")
+    named = None if choice.dataset is None else recipes.named(choice.dataset)
+    nothing_own = choice.dataset is None and data is None
+    if own_env is None and (choice.task or named or nothing_own):
+        task = get_task(choice.task or (named.task if named else DEFAULT))
+        if named is not None:
+            recipes.require_task(named, task.name)
+        return task, data if data is not None else _logged(choice, named), []
+    data = data if data is not None else _logged(choice, named)
     if data is None or own_env is None:
         missing = "--dataset" if data is None else "--env"
         raise UserError(
@@ -109,6 +113,13 @@ def resolve_task(
         reward_shift=choice.reward_shift,
     )
     return task, data, notes
+
+
+def _logged(choice: Choice, named: Recipe | None) -> Dataset | None:
+    """The data that the user names: a file's, or a dataset of this package by its name."""
+    if choice.dataset is None:
+        return None
+    return load(choice.dataset) if named is None else recipes.load(named.name)
 
 
 def make_experiment(

@@ -1,4 +1,4 @@
-"""calql data: inspect, build, download, certify."""
+"""calql data: list, inspect, build, download, certify."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
+from rich.table import Table
 
 from calql.cli.parse import parse
 from calql.data import describe, load, render
@@ -28,6 +29,11 @@ def inspect(file: str) -> int:
 def _sentence(problem: UserError) -> str:
     text = f"{problem.what}; {problem.mend}." if problem.mend else f"{problem.what}."
     return text[0].upper() + text[1:]
+
+
+@dataclass(frozen=True)
+class ListOptions:
+    """Every dataset by name: whose it is, how large, whether it is here, what it is made of."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,22 @@ class CertifyOptions:
     """The recorded data."""
 
 
+def _list(options: ListOptions) -> int:
+    from calql.data.download import has_original
+    from calql.data.store import is_built
+    from calql.recipes import recipes
+
+    table = Table(box=None, header_style="bold")
+    for heading in ("dataset", "for --task", "transitions", "here", "made of"):
+        table.add_column(heading, no_wrap=heading != "made of", justify="right" if heading == "transitions" else "left")
+    for name, recipe in recipes().items():
+        here = "original" if has_original(name) else "built" if is_built(name) else "-"
+        table.add_row(name, recipe.task, f"{recipe.size:,}" if recipe.size else "", here, recipe.summary)
+    console = Console()
+    (console if console.is_terminal else Console(width=160)).print(table)
+    return 0
+
+
 def _inspect(options: InspectOptions) -> int:
     return inspect(options.file)
 
@@ -110,6 +132,7 @@ def _certify(options: CertifyOptions) -> int:
 
 
 ACTIONS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
+    "list": (ListOptions, _list),
     "inspect": (InspectOptions, _inspect),
     "build": (BuildOptions, _build),
     "download": (DownloadOptions, _download),

@@ -113,11 +113,17 @@ def place(name: str) -> Path:
     return data_root() / "downloads" / name / remote(name).url.rsplit("/", 1)[-1]
 
 
-def downloaded(name: str) -> Dataset | None:
-    """The original of a task where it has been downloaded and can be trained on as it is."""
+def has_original(name: str) -> bool:
+    """Whether the original of a task has been downloaded and can be trained on as it is."""
     known = REMOTES.get(name)
-    if known is None or not known.ready or not place(name).is_file():
+    return known is not None and known.ready and place(name).is_file()
+
+
+def downloaded(name: str) -> Dataset | None:
+    """The downloaded original of a task, checked; None where there is none to train on."""
+    if not has_original(name):
         return None
+    known = remote(name)
     got = fetch(known.url, place(name), sha256=known.sha256)
     return load(got.path)
 

@@ -83,6 +83,12 @@ class Recipe:
     size: int | None = None  # transitions of the full set, where the recipe has a size
     success: Callable[[Dataset], Bools] | None = None  # one flag per recorded trajectory
     describe: Callable[[Dataset], Mapping[str, Any]] | None = None  # more numbers for the manifest
+    variant_of: str = ""  # the task it is another composition of; empty: the task of its own name
+
+    @property
+    def task(self) -> str:
+        """The task whose environment and rewards the data belong to."""
+        return self.variant_of or self.name
 
 
 def data_root() -> Path:
@@ -135,6 +141,11 @@ def manifest(name: str, seed: int = 0, size: int | None = None) -> dict[str, Any
     if found is None:
         raise UserError(f"no built set '{name}' with seed {seed}", where=str(place), mend=f"calql data build {name}")
     return found
+
+
+def is_built(name: str) -> bool:
+    """Whether the full set of the first seed lies in the store; whether it is whole is asked when it is used."""
+    return _manifest(folder(name)) is not None
 
 
 def available_cores() -> int:

@@ -11,8 +11,9 @@ from typing import Any
 from calql.data.bar import Bar
 from calql.data.dataset import Dataset
 from calql.data.download import downloaded
+from calql.data.load import MINARI, READERS
 from calql.data.store import Recipe, folder, manifest, obtain
-from calql.errors import unknown
+from calql.errors import UserError, unknown
 
 
 def offers(attribute: str) -> Iterator[Mapping[str, Any]]:
@@ -39,6 +40,28 @@ def recipes() -> Mapping[str, Recipe]:
 def recipe(name: str) -> Recipe:
     found: Recipe = find("RECIPES", "dataset recipe", name)
     return found
+
+
+def named(source: str) -> Recipe | None:
+    """The recipe that a dataset's name means; None for the name of a file and for a Minari dataset."""
+    path = Path(source).expanduser()
+    if source.startswith(MINARI) or path.suffix.lower() in READERS or len(path.parts) != 1 or path.exists():
+        return None
+    known = recipes()
+    if source not in known:
+        raise unknown("dataset", source, known)
+    return known[source]
+
+
+def require_task(chosen: Recipe, task: str) -> None:
+    """Refuse data of another task, of whatever shape they are."""
+    if chosen.task != task:
+        own = ", ".join(name for name, other in recipes().items() if other.task == task)
+        raise UserError(
+            f"'{chosen.name}' is data of {chosen.task}, not of {task}",
+            where="--dataset",
+            mend=f"give --task {chosen.task}, or one of {own}",
+        )
 
 
 def load(name: str, *, seed: int = 0, size: int | None = None) -> Dataset:

@@ -273,7 +273,8 @@ def _recipe(name: str) -> Recipe:
     task, composition = COMPOSITIONS[name]
     needs = (HUMAN[task],) + ((EXPERT[task],) if composition.demonstrations else ())
     summary = f"{task}: {composition.summary}"
-    return Recipe(name, 1, partial(build, name), needs, summary, success=demonstrations_succeed)
+    variant = "" if name == f"{task}-binary" else f"{task}-binary"
+    return Recipe(name, 1, partial(build, name), needs, summary, success=demonstrations_succeed, variant_of=variant)
 
 
 RECIPES = {name: _recipe(name) for name in COMPOSITIONS}

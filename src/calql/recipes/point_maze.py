@@ -136,6 +136,7 @@ RECIPES = {
             partial(narrow, episodes=HELD_OUT_EPISODES, purpose=2),
             summary="as narrow, never trained on",
             success=successes,
+            variant_of="point-maze-narrow",
         ),
         Recipe(
             "point-maze-diverse-held-out",
@@ -143,6 +144,7 @@ RECIPES = {
             partial(diverse, episodes=HELD_OUT_EPISODES, purpose=3),
             summary="as diverse, never trained on",
             success=successes,
+            variant_of="point-maze-diverse",
         ),
     )
 }

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +33,21 @@ POINTS, SMOKE_POINTS = 41, 5
 STATES = {"at the start": 0.0, "half-way": 0.5}
 
 Floats = NDArray[np.float32]
+Act = Callable[[Floats], jax.Array]
 
 
 def write_slices(cell: Cell, run_folder: Path, path: Path) -> None:
     """Slices of a finished run, means over its seeds."""
     experiment, _ = experiments.from_config(run_folder)
-    run = Run(experiments.plan(experiment), run_folder, Silent())
+    points = SMOKE_POINTS if cell.scale == "smoke" else POINTS
+    run, mazes = Run(experiments.plan(experiment), run_folder, Silent()), [PointMaze() for _ in range(points + 1)]
     try:
         run.restore()
-        rows = [row for name, share in STATES.items() for row in _slice(cell, experiment, run, name, share)]
+        rows = [row for name, share in STATES.items() for row in _slice(cell, experiment, run, mazes, name, share)]
     finally:
         run.close()
+        for maze in mazes:
+            maze.close()
     write_atomically(path, _as_csv(rows))
 
 
@@ -56,63 +61,54 @@ def gather_slices(cells: Sequence[Cell], root: Path, path: Path) -> None:
         write_atomically(path, _as_csv(rows))
 
 
-def _slice(cell: Cell, experiment: Experiment, run: Run, name: str, share: float) -> list[dict[str, Any]]:
+def _slice(
+    cell: Cell, experiment: Experiment, run: Run, mazes: Sequence[PointMaze], name: str, share: float
+) -> list[dict[str, Any]]:
     data = experiment.data
     row = int(share * (data.episode_ends[0] - data.episode_starts[0]))
     state, logged = data.observations[row], data.actions[row]
-    actions = np.tile(logged, (SMOKE_POINTS if cell.scale == "smoke" else POINTS, 1))
-    actions[:, 0] = np.linspace(-1.0, 1.0, len(actions))
-    actions = np.concatenate([actions, logged[None]])
+    actions = np.tile(logged, (len(mazes), 1))
+    actions[:-1, 0] = np.linspace(-1.0, 1.0, len(mazes) - 1)  # and last the logged one itself
     q = run.program.values(run.learning.state, jnp.asarray(np.tile(state, (len(actions), 1))), jnp.asarray(actions))
     assert q is not None  # both methods of the figure have one
     policies = jax.device_get(run.program.policies(run.learning.state))
-    true_returns = [
-        _returns(experiment, run.program.method, jax.tree.map(lambda leaf, i=i: leaf[i], policies), state, actions)
-        for i in range(cell.seeds)
-    ]
+    of_seed = [jax.tree.map(lambda leaf, i=i: leaf[i], policies) for i in range(cell.seeds)]
+    act = jax.jit(jax.vmap(partial(_greedy, run.program.method), in_axes=(None, 0)))
+    true_returns = [_returns(experiment, partial(act, policy), mazes, state, actions) for policy in of_seed]
     reference = float(run.plan.inputs.return_to_go[row])
     columns = zip(actions[:, 0], np.asarray(q).mean(axis=0), np.mean(true_returns, axis=0), strict=True)
     return [
-        dict(
-            zip(
-                COLUMNS,
-                (
-                    cell.method,
-                    cell.slices,
-                    name,
-                    float(x),
-                    float(value),
-                    float(truth),
-                    int(i == len(actions) - 1),
-                    reference,
-                ),
-                strict=True,
-            )
-        )
-        for i, (x, value, truth) in enumerate(columns)
+        {
+            "method": cell.method,
+            "moment": cell.slices,
+            "state": name,
+            "action_x": float(x),
+            "q": float(value),
+            "true_return": float(truth),
+            "logged": int(index == len(mazes) - 1),
+            "reference": reference,
+        }
+        for index, (x, value, truth) in enumerate(columns)
     ]
 
 
 def _returns(
-    experiment: Experiment, method: Method, policy: Any, state: Floats, actions: Floats
+    experiment: Experiment, act: Act, mazes: Sequence[PointMaze], state: Floats, actions: Floats
 ) -> NDArray[np.float64]:
     """What each first action leads to, in training rewards; an episode without success fails for ever after."""
     rewards, discount = experiment.task.rewards, float(experiment.options.discount)
     worst, best = (float(rewards.map(np.asarray(value))) for value in (0.0, 1.0))
-    envs = [_env_at(state) for _ in actions]
-    observations, alive = np.tile(state, (len(envs), 1)), np.ones(len(envs), bool)
-    returns = np.zeros(len(envs))
-    act = jax.jit(lambda seen: jax.vmap(lambda one: _greedy(method, policy, one))(seen))
+    for maze in mazes:
+        _put(maze, state)
+    observations, alive, returns = np.tile(state, (len(mazes), 1)), np.ones(len(mazes), bool), np.zeros(len(mazes))
     for step in range(experiment.task.episode_limit):
         chosen = actions if step == 0 else np.asarray(act(observations))
         for index in np.flatnonzero(alive):
-            observations[index], _, success, _, _ = envs[index].step(chosen[index])
+            observations[index], _, success, _, _ = mazes[index].step(chosen[index])
             returns[index] += discount**step * (best if success else worst)
             alive[index] = not success
         if not alive.any():
             break
-    for env in envs:
-        env.close()
     return returns + alive * discount**experiment.task.episode_limit * worst / (1.0 - discount)
 
 
@@ -121,12 +117,10 @@ def _greedy(method: Method, policy: Any, observation: jax.Array) -> jax.Array:
     return method.act(policy, method.start(policy), moment, jax.random.key(0), explore=False)[0]
 
 
-def _env_at(state: Floats) -> PointMaze:
-    """The maze in a given state: position, then velocity."""
-    env = PointMaze()
-    env.reset(seed=0)
-    env.maze.point_env.set_state(state[:2].astype(np.float64), state[2:].astype(np.float64))
-    return env
+def _put(maze: PointMaze, state: Floats) -> None:
+    """Begin in a given state: position, then velocity."""
+    maze.reset(seed=0)
+    maze.maze.point_env.set_state(state[:2].astype(np.float64), state[2:].astype(np.float64))
 
 
 def _as_csv(rows: Sequence[dict[str, Any]]) -> str:

@@ -114,11 +114,11 @@ def resume(folder: str | Path, watching: Watching) -> Outcome:
     except OSError as error:
         raise as_disk_error(error, folder) from error
     if run.checkpoints.latest is None:
-        run.metrics.truncate(0)
+        run.output.metrics.truncate(0)
         watching.display.message("no checkpoint was written yet: starting from the beginning")
     else:
         run.restore()
-        run.metrics.truncate(run.rows_written)
+        run.output.metrics.truncate(run.output.rows_written)
     return _execute(run, folder, watching)
 
 

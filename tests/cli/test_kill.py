@@ -53,19 +53,32 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return ["--dataset", str(data), "--env", "corridor:Corridor-v0", *SIZES]
 
 
-@pytest.fixture(scope="module")
-def whole(own: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run that is never interrupted."""
-    folder = tmp_path_factory.mktemp("whole") / "run"
-    process = start(*own, "--out", str(folder))
+def uninterrupted(words: list[str], folder: Path) -> Path:
+    process = start(*words, "--out", str(folder))
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
     return folder
 
 
+@pytest.fixture(scope="module")
+def whole(own: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run that is never interrupted."""
+    return uninterrupted(own, tmp_path_factory.mktemp("whole") / "run")
+
+
 def test_killed_at_random_moments(own: list[str], whole: Path, tmp_path: Path) -> None:
-    folder, chance = tmp_path / "run", random.Random(3)
-    process = start(*own, "--out", str(folder))
+    kill_and_compare(own, whole, tmp_path / "run")
+
+
+def test_killed_while_workers_collect_and_evaluate(own: list[str], tmp_path: Path) -> None:
+    """With trajectories and evaluations under way at every moment."""
+    words = [*own, "--lag", "1", "--workers", "1"]
+    kill_and_compare(words, uninterrupted(words, tmp_path / "whole"), tmp_path / "run")
+
+
+def kill_and_compare(words: list[str], whole: Path, folder: Path) -> None:
+    chance = random.Random(3)
+    process = start(*words, "--out", str(folder))
     kills = 0
     for _ in range(20):
         if kills < 3:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import gymnasium
 import jax
 import jax.numpy as jnp
@@ -11,7 +13,7 @@ import toy_task as toy
 
 import corridor
 from calql.engine.program import Program
-from calql.engine.rollout import Episode, Player, Request, Stage, to_env_action
+from calql.engine.rollout import Collect, Episode, Evaluate, Player, Request, Stage, lane, to_env_action
 from calql.engine.workers import InProcess, Workers
 from calql.errors import UserError
 from calql.networks import Spec
@@ -26,71 +28,93 @@ def policies(count: int = 3) -> object:
     return jax.device_get(program.policies(program.start(keys, Spec((2,), 1))))
 
 
-def requests(lanes: list[int]) -> list[Request]:
-    return [Request(lane, (lane, 0, number)) for number, lane in enumerate(lanes)]
+def policy(index: int = 0) -> object:
+    return lane(policies(), index)
+
+
+def requests(count: int) -> tuple[Request, ...]:
+    return tuple(Request((0, 0, number)) for number in range(count))
 
 
 def same_episode(left: Episode, right: Episode) -> None:
-    np.testing.assert_allclose(np.stack(left.observations), np.stack(right.observations), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(np.stack(left.actions), np.stack(right.actions), rtol=1e-5, atol=1e-6)
-    assert left.rewards == right.rewards
+    np.testing.assert_array_equal(left.observations, right.observations)
+    np.testing.assert_array_equal(left.actions, right.actions)
+    np.testing.assert_array_equal(left.rewards, right.rewards)
 
 
 def test_an_episode_follows_from_its_number_alone() -> None:
     player = Player(STAGE)
-    first = player.play(policies(), requests([0, 1, 2]), explore=True)
-    again = player.play(policies(), requests([0, 1, 2]), explore=True)
+    first = player.play(policy(), requests(3), explore=True)
+    again = player.play(policy(), requests(3), explore=True)
     for left, right in zip(first, again, strict=True):
-        np.testing.assert_array_equal(np.stack(left.observations), np.stack(right.observations))
-    alone = player.play(policies(), requests([0, 1, 2])[1:2], explore=True)[0]
-    same_episode(first[1], alone)
+        same_episode(left, right)
+    alone = player.play(policy(), requests(3)[1:2], explore=True)[0]
+    np.testing.assert_allclose(first[1].observations, alone.observations, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(first[1].actions, alone.actions, rtol=1e-5, atol=1e-6)
 
 
-def test_other_numbers_give_other_episodes() -> None:
+def test_other_numbers_and_other_policies_give_other_episodes() -> None:
     player = Player(STAGE)
-    one, other = player.play(policies(), [Request(0, (0, 0, 1)), Request(0, (0, 0, 2))], explore=True)
+    one, other = player.play(policy(), requests(2), explore=True)
     assert not np.allclose(one.observations[0], other.observations[0])
     assert not np.allclose(one.actions[0], other.actions[0])
+    third = player.play(policy(1), requests(1), explore=True)[0]
+    np.testing.assert_array_equal(one.observations[0], third.observations[0])
+    assert not np.allclose(one.actions[0], third.actions[0])
 
 
 def test_evaluation_is_deterministic_given_the_start() -> None:
     player = Player(STAGE)
-    left = player.play(policies(), [Request(0, (0, 1, 5))], explore=False)[0]
-    gaussian_free = player.play(policies(), [Request(0, (0, 1, 5))], explore=False)[0]
-    np.testing.assert_array_equal(np.stack(left.actions), np.stack(gaussian_free.actions))
-    explored = player.play(policies(), [Request(0, (0, 1, 5))], explore=True)[0]
-    assert not np.allclose(np.stack(left.actions)[0], np.stack(explored.actions)[0])
+    left, right = (player.play(policy(), requests(1), explore=False)[0] for _ in range(2))
+    np.testing.assert_array_equal(left.actions, right.actions)
+    explored = player.play(policy(), requests(1), explore=True)[0]
+    assert not np.allclose(left.actions[0], explored.actions[0])
 
 
 def test_the_limit_cuts_without_a_terminal() -> None:
-    episode = Player(STAGE).play(policies(), [Request(0, (0, 0, 0))], explore=False)[0]
+    episode = Player(STAGE).play(policy(), requests(1), explore=False)[0]
     assert len(episode.rewards) == 6  # an untrained policy does not reach the end
     assert len(episode.observations) == 7
     assert not episode.terminal
 
 
-def test_workers_play_the_same_episodes() -> None:
+def test_workers_play_the_same_episodes_whoever_takes_them() -> None:
     workers, here = Workers(STAGE, 2), InProcess(STAGE)
+    jobs = [Collect(policy(index), requests(count)) for index, count in ((0, 1), (1, 3), (2, 1), (1, 1), (0, 3))]
     try:
-        asked = requests([0, 1, 2, 1, 0])
-        for left, right in zip(
-            workers.play(policies(), asked, explore=True), here.play(policies(), asked, explore=True), strict=True
-        ):
-            same_episode(left, right)
+        asked = [workers.submit(job) for job in jobs]
+        for future, job in zip(asked, jobs, strict=True):
+            for left, right in zip(future.result(), here.submit(job).result(), strict=True):
+                same_episode(left, right)
+        summaries = workers.submit(Evaluate(policy(), requests(2))).result()
+        assert summaries == here.submit(Evaluate(policy(), requests(2))).result()
     finally:
         workers.close()
         here.close()
 
 
+def test_a_worker_that_dies_is_reported() -> None:
+    workers = Workers(STAGE, 1)
+    try:
+        with pytest.raises(UserError, match="a worker process died"):
+            workers.submit(_die).result()
+    finally:
+        workers.close()
+
+
+def _die(_: Player) -> None:
+    os._exit(1)
+
+
 @pytest.mark.parametrize("count", [0, 1])
 def test_an_environment_that_raises_is_reported(count: int) -> None:
     stage = Stage(corridor.Broken, METHOD, episode_limit=6)
-    rollouts = Workers(stage, count) if count else InProcess(stage)
+    crew = Workers(stage, count) if count else InProcess(stage)
     try:
         with pytest.raises(UserError, match="the motor is off"):
-            rollouts.play(policies(), requests([0]), explore=True)
+            crew.submit(Collect(policy(), requests(1))).result()
     finally:
-        rollouts.close()
+        crew.close()
 
 
 def test_actions_reach_the_bounds_of_the_environment() -> None:

@@ -18,6 +18,7 @@ import corridor
 from calql.data import return_to_go
 from calql.engine.run import Run
 from calql.errors import Diverged, UserError
+from calql.methods import METHODS
 from calql.results import MetricsLog, Silent
 from calql.results.metrics import read_rows
 from calql.training import Watching, resume
@@ -75,7 +76,8 @@ def test_rows_say_everything_at_every_evaluation(finished: calql.Outcome) -> Non
 
 def test_speed_is_kept_apart_from_results(finished: calql.Outcome) -> None:
     speed = read_rows(finished.folder / "speed.jsonl")
-    assert {"updates_per_s", "env_steps_per_s", "elapsed_s"} <= set(speed[-1])
+    assert {"updates_per_s", "env_steps_per_s", "elapsed_s", "device_wait_share"} <= set(speed[-1])
+    assert 0.0 <= speed[-1]["device_wait_share"] <= 1.0
     assert not {"updates_per_s", "env_steps_per_s"} & set(finished.rows[-1])
 
 
@@ -145,14 +147,17 @@ def test_the_switch_changes_the_mixture_alone(tmp_path: Path) -> None:
     assert run.program == program  # not even compiled again
 
 
-@pytest.mark.parametrize("method", ["cal-ql", "cql-sac"])
-def test_stopping_and_going_on_changes_nothing(tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = corridor.write_demonstrations(tmp_path)
-    own: dict[str, Any] = {"dataset": path, "env": "corridor:Corridor-v0", "method": method}
-    whole = calql.train(out=tmp_path / "whole", **own, **TINY)
+STOPPED = {"cal-ql": {}, "cql-sac": {}, "lag": {"lag": 1}, "lag, several": {"lag": 1, "trajectories": 2}}
+
+
+@pytest.mark.parametrize("case", STOPPED)
+def test_stopping_and_going_on_changes_nothing(tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, method = corridor.write_demonstrations(tmp_path), case if case in METHODS else "cal-ql"
+    own: dict[str, Any] = {"dataset": path, "env": "corridor:Corridor-v0", "method": method, **TINY, **STOPPED[case]}
+    whole = calql.train(out=tmp_path / "whole", **own)
     rng = np.random.default_rng(1)
     _stop_after(monkeypatch, lambda: int(rng.integers(1, 5)))
-    cut = calql.train(out=tmp_path / "cut", **own, **TINY)
+    cut = calql.train(out=tmp_path / "cut", **own)
     stops = 0
     while not cut.finished:
         cut = resume(tmp_path / "cut", Watching())

@@ -30,9 +30,9 @@ KEY = jax.random.key(0)
 
 
 def episode(length: int, *, success: bool) -> Episode:
-    rewards = [0.0] * (length - 1) + [float(success)]
-    seen = [np.full(3, step, np.float32) for step in range(length + 1)]
-    return Episode(seen, [np.full(2, 0.1, np.float32)] * length, rewards, terminal=success, success=success)
+    rewards = np.array([0.0] * (length - 1) + [float(success)])
+    seen = np.stack([np.full(3, step, np.float32) for step in range(length + 1)])
+    return Episode(seen, np.full((length, 2), 0.1, np.float32), rewards, terminal=success, success=success)
 
 
 def test_collected_steps_carry_their_own_return_to_go_and_no_placeholder() -> None:
@@ -113,10 +113,10 @@ def test_warm_up_earns_no_updates_and_may_act_at_random(tmp_path: Path) -> None:
     try:
         one = episode(5, success=False)
         for expected_debt, random in ((0, True), (4, False), (14, False)):  # two updates for each step after the eighth
-            assert run._acts_at_random(0) == (run.counters.env_steps[0] < 8)
-            run._count(0, one)
+            assert run.collector.acts_at_random(0) == (run.counters.env_steps[0] < 8)
+            run.collector.count(0, one)
             assert run.counters.debt[0] == expected_debt
-            assert run._acts_at_random(0) == random
+            assert run.collector.acts_at_random(0) == random
     finally:
         run.close()
 
@@ -124,8 +124,8 @@ def test_warm_up_earns_no_updates_and_may_act_at_random(tmp_path: Path) -> None:
 def test_updates_per_episode_do_not_depend_on_its_length(tmp_path: Path) -> None:
     run = started("bc", tmp_path / "a", updates_per_episode=7)
     try:
-        run._count(0, episode(5, success=False))
-        run._count(1, episode(2, success=True))
+        run.collector.count(0, episode(5, success=False))
+        run.collector.count(1, episode(2, success=True))
         assert run.counters.debt.tolist() == [7, 7]
     finally:
         run.close()

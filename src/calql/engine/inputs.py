@@ -45,10 +45,10 @@ class Inputs:
 
     def _rows(self, episode: Episode) -> Columns:
         """One collected episode as rows, valued by the reference now that it has ended."""
-        seen, recorded = np.stack(episode.observations), np.asarray(episode.rewards, np.float32)
+        seen, recorded = episode.observations, episode.rewards.astype(np.float32)
         terminals = np.zeros(len(recorded), bool)
         terminals[-1] = episode.terminal
-        trajectory = Trajectory(seen[:-1], np.stack(episode.actions), self.rewards.map(recorded), terminals)
+        trajectory = Trajectory(seen[:-1], episode.actions, self.rewards.map(recorded), terminals)
         return columns_of(trajectory, seen[1:], recorded, self.reference(trajectory), self.optional)
 
 

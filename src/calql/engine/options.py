@@ -25,6 +25,10 @@ class RunOptions:
     """Gradient steps per environment step."""
     updates_per_episode: int = 0
     """Gradient steps after each collected episode, whatever its length; 0: by --update-ratio."""
+    trajectories: int = 1
+    """Trajectories that a seed collects before it does the updates that they earn."""
+    lag: Literal[0, 1] = 0
+    """1: they are played while the updates of those before them are done, with the policy before these updates."""
     warmup_steps: int = 0
     """Environment steps at the start of the online phase that earn no updates."""
     warmup_actions: Literal["policy", "random"] = "policy"
@@ -61,6 +65,7 @@ class RunOptions:
         for name in (
             "seeds",
             "update_ratio",
+            "trajectories",
             "capacity",
             "evaluate_offline_every",
             "evaluate_online_every",
@@ -79,6 +84,7 @@ class RunOptions:
             "keep_episodes",
         ):
             self._require(name, getattr(self, name) >= 0, "at least 0")
+        self._require("lag", self.lag in (0, 1), "0 or 1")
         self._require("mixing", not self.keep_episodes or self.mixing == POOLED, "-1 with --keep-episodes")
         self._require("hold_out", 0.0 <= self.hold_out < 1.0, "at least 0 and below 1")
         self._require("workers", self.workers >= -1, "at least -1")

@@ -56,7 +56,8 @@ class Plan:
     def capacity(self) -> int:
         """Rows of the online buffer: never more than the run can collect."""
         limit = self.task.episode_limit
-        return max(min(self.options.capacity, self.options.online_steps + limit), limit)
+        overshoot = limit * self.options.trajectories
+        return max(min(self.options.capacity, self.options.online_steps + overshoot), limit)
 
 
 def make_plan(

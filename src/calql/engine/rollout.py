@@ -1,4 +1,4 @@
-"""Whole episodes with a frozen policy: many lanes in lockstep, each with an environment of its own."""
+"""Whole episodes with a frozen policy: a few lanes in lockstep, each with an environment of its own."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from calql.errors import UserError
 from calql.methods.base import Carry, Method, Moment, Policy
@@ -19,9 +20,8 @@ from calql.tasks.base import EpisodeSummary
 
 @dataclass(frozen=True)
 class Request:
-    """One episode: whose policy plays, and the number that decides its start and its noise."""
+    """One episode: the numbers that decide its start and its noise."""
 
-    lane: int  # index of the policy among the stacked ones
     entropy: tuple[int, ...]  # seed of the run, purpose, episode number
     random: bool = False  # uniform actions in place of the policy's
 
@@ -30,15 +30,15 @@ class Request:
         return int(np.random.SeedSequence(self.entropy).generate_state(1)[0])
 
 
-@dataclass
+@dataclass(frozen=True)
 class Episode:
     """What was seen, in the environment's rewards and the policy's actions ([-1, 1])."""
 
-    observations: list[np.ndarray] = field(default_factory=list)  # one more than actions
-    actions: list[np.ndarray] = field(default_factory=list)
-    rewards: list[float] = field(default_factory=list)
-    terminal: bool = False
-    success: bool = False
+    observations: NDArray[Any]  # [step + 1, ...]
+    actions: NDArray[np.float32]  # [step, action]
+    rewards: NDArray[np.float64]  # [step]
+    terminal: bool
+    success: bool
 
     def summary(self) -> EpisodeSummary:
         return EpisodeSummary(
@@ -49,9 +49,25 @@ class Episode:
         )
 
 
+@dataclass
+class Track:
+    """An episode that is still being played."""
+
+    observations: list[NDArray[Any]] = field(default_factory=list)  # one more than actions
+    actions: list[NDArray[np.float32]] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+    terminal: bool = False
+    success: bool = False
+
+    def episode(self) -> Episode:
+        """As it stands, in whole arrays: quick to send to another process."""
+        rewards = np.array(self.rewards, np.float64)
+        return Episode(np.stack(self.observations), np.stack(self.actions), rewards, self.terminal, self.success)
+
+
 @dataclass(frozen=True)
 class Stage:
-    """What a rollout needs besides the policies; travels to worker processes as it is."""
+    """What a rollout needs besides the policy; travels to worker processes as it is."""
 
     make_env: Callable[[], gymnasium.Env[Any, Any]]
     method: Method
@@ -65,37 +81,34 @@ class Player:
         self.stage = stage
         self._envs: list[gymnasium.Env[Any, Any]] = []
 
-    def play(self, policies: Policy, requests: Sequence[Request], *, explore: bool) -> list[Episode]:
-        """One episode per request. `policies` are stacked [policy, ...]; lanes are [policy, slot]."""
-        count = jax.tree.leaves(policies)[0].shape[0]
-        slots, width = _assign(requests, count)
+    def play(self, policy: Policy, requests: Sequence[Request], *, explore: bool) -> list[Episode]:
+        """One episode per request, side by side.
+
+        The numbers of a batch depend on its size in their last bits, so it keeps that size when lanes have
+        ended: an episode follows from its request, the policy and how many are played with it.
+        """
+        policy = jax.device_put(policy, jax.local_devices(backend="cpu")[0])
         envs = self._environments(len(requests))
-        episodes = [Episode() for _ in requests]
-        for env, episode, request in zip(envs, episodes, requests, strict=True):
-            episode.observations.append(_reset(env, request.env_seed))
-        keys = np.zeros((count, width, 2), np.uint32)
-        for request, slot in zip(requests, slots, strict=True):
-            keys[slot] = np.random.SeedSequence(request.entropy).generate_state(2)
-        sample = episodes[0].observations[0]
-        observations = np.zeros((count, width, *sample.shape), sample.dtype)
-        rewards = np.zeros((count, width), np.float32)
-        carries = _start(self.stage.method, policies, width)
-        open_lanes = list(range(len(requests)))
+        tracks = [Track([_reset(env, request.env_seed)]) for env, request in zip(envs, requests, strict=True)]
+        keys = np.stack([np.random.SeedSequence(request.entropy).generate_state(2) for request in requests])
+        observations = np.stack([track.observations[0] for track in tracks])
+        rewards = np.zeros(len(requests), np.float32)
+        carries = _start(self.stage.method, policy, len(requests))
+        going = list(range(len(requests)))
         for timestep in range(self.stage.episode_limit):
-            for lane in open_lanes:
-                observations[slots[lane]] = episodes[lane].observations[-1]
-                rewards[slots[lane]] = episodes[lane].rewards[-1] if timestep else 0.0
             actions, carries = _act(
-                self.stage.method, explore, policies, carries, observations, rewards, np.int32(timestep), keys
+                self.stage.method, explore, policy, carries, observations, rewards, np.int32(timestep), keys
             )
             chosen = np.array(actions)
-            for lane in open_lanes:
+            for lane in going:
                 if requests[lane].random:
-                    chosen[slots[lane]] = _uniform(requests[lane], timestep, chosen.shape[-1])
-            open_lanes = [lane for lane in open_lanes if _step(envs[lane], episodes[lane], chosen[slots[lane]])]
-            if not open_lanes:
+                    chosen[lane] = _uniform(requests[lane], timestep, chosen.shape[-1])
+            going = [lane for lane in going if _step(envs[lane], tracks[lane], chosen[lane])]
+            if not going:
                 break
-        return episodes
+            for lane in going:
+                observations[lane], rewards[lane] = tracks[lane].observations[-1], tracks[lane].rewards[-1]
+        return [track.episode() for track in tracks]
 
     def _environments(self, count: int) -> list[gymnasium.Env[Any, Any]]:
         while len(self._envs) < count:
@@ -111,47 +124,62 @@ class Player:
         self._envs.clear()
 
 
-def _assign(requests: Sequence[Request], count: int) -> tuple[list[tuple[int, int]], int]:
-    """A slot (policy, position) for each request, and how many positions that takes."""
-    used = [0] * count
-    slots = []
-    for request in requests:
-        slots.append((request.lane, used[request.lane]))
-        used[request.lane] += 1
-    return slots, max(used)
+@dataclass(frozen=True)
+class Collect:
+    """A job for a player: explore, and keep every step."""
+
+    policy: Policy  # on the host
+    requests: tuple[Request, ...]
+
+    def __call__(self, player: Player) -> list[Episode]:
+        return player.play(self.policy, self.requests, explore=True)
 
 
-def _uniform(request: Request, timestep: int, dim: int) -> np.ndarray:
+@dataclass(frozen=True)
+class Evaluate:
+    """A job for a player: act deterministically, and keep what the score needs."""
+
+    policy: Policy
+    requests: tuple[Request, ...]
+
+    def __call__(self, player: Player) -> list[EpisodeSummary]:
+        return [episode.summary() for episode in player.play(self.policy, self.requests, explore=False)]
+
+
+def lane(policies: Policy, index: int) -> Policy:
+    """One policy of stacked ones [seed, ...]."""
+    return jax.tree.map(lambda leaf: leaf[index], policies)
+
+
+def _uniform(request: Request, timestep: int, dim: int) -> NDArray[np.float32]:
     """A uniform action that follows from the request and the step."""
     return np.random.default_rng([*request.entropy, timestep]).uniform(-1.0, 1.0, dim).astype(np.float32)
 
 
 @partial(jax.jit, static_argnums=(0, 2))
-def _start(method: Method, policies: Policy, width: int) -> Carry:
-    """Carries [policy, slot, ...] at the start of an episode."""
-    carry = jax.vmap(method.start)(policies)
-    return jax.tree.map(lambda leaf: jnp.repeat(leaf[:, None], width, axis=1), carry)
+def _start(method: Method, policy: Policy, width: int) -> Carry:
+    """Carries [lane, ...] at the start of an episode."""
+    return jax.tree.map(lambda leaf: jnp.repeat(leaf[None], width, axis=0), method.start(policy))
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _act(
     method: Method,
     explore: bool,
-    policies: Policy,
+    policy: Policy,
     carries: Carry,
     observations: jax.Array,
     rewards: jax.Array,
     timestep: jax.Array,
     keys: jax.Array,
 ) -> tuple[jax.Array, Carry]:
-    """Actions [policy, slot, action] for observations [policy, slot, ...]."""
+    """Actions [lane, action] for observations [lane, ...]."""
 
-    def lane(policy: Policy, carry: Carry, observation: jax.Array, reward: jax.Array, words: jax.Array):  # type: ignore[no-untyped-def]
+    def one(carry: Carry, observation: jax.Array, reward: jax.Array, words: jax.Array):  # type: ignore[no-untyped-def]
         key = jax.random.fold_in(jax.random.wrap_key_data(words, impl="threefry2x32"), timestep)
         return method.act(policy, carry, Moment(observation, reward, timestep), key, explore=explore)
 
-    over_slots = jax.vmap(lane, in_axes=(None, 0, 0, 0, 0))
-    return jax.vmap(over_slots)(policies, carries, observations, rewards, keys)
+    return jax.vmap(one)(carries, observations, rewards, keys)
 
 
 def _reset(env: gymnasium.Env[Any, Any], seed: int) -> np.ndarray:
@@ -162,17 +190,17 @@ def _reset(env: gymnasium.Env[Any, Any], seed: int) -> np.ndarray:
     return as_observation(observation)
 
 
-def _step(env: gymnasium.Env[Any, Any], episode: Episode, action: np.ndarray) -> bool:
+def _step(env: gymnasium.Env[Any, Any], track: Track, action: np.ndarray) -> bool:
     """Step one environment and note what it said; whether the episode goes on."""
     try:
         observation, reward, terminated, truncated, info = env.step(to_env_action(env.action_space, action))
     except Exception as error:
-        raise _env_error(f"raised in step() after {len(episode.rewards)} steps", error) from error
-    episode.observations.append(as_observation(observation))
-    episode.actions.append(np.array(action, np.float32))
-    episode.rewards.append(float(reward))
-    episode.terminal = bool(terminated)
-    episode.success |= bool(info.get("success", info.get("is_success", False)))
+        raise _env_error(f"raised in step() after {len(track.rewards)} steps", error) from error
+    track.observations.append(as_observation(observation))
+    track.actions.append(np.array(action, np.float32))
+    track.rewards.append(float(reward))
+    track.terminal = bool(terminated)
+    track.success |= bool(info.get("success", info.get("is_success", False)))
     return not (terminated or truncated)
 
 

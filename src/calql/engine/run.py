@@ -4,88 +4,45 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
 from calql.engine.checkpoint import Arrays, Checkpoints, pack, unpack
+from calql.engine.collect import Collector
+from calql.engine.counters import Counters, Counts, Seeds
+from calql.engine.evaluation import Evaluations, copied, evaluate_afresh, require_finite
 from calql.engine.mixing import offline_rows
-from calql.engine.plan import Plan
+from calql.engine.output import Output
+from calql.engine.plan import Plan, Probe
 from calql.engine.program import Learning, Program, clear_sums, insert_all
 from calql.engine.replay import Replay, empty_like
-from calql.engine.rollout import Episode, Request, Stage
-from calql.engine.workers import Rollouts, make_rollouts
-from calql.errors import Diverged
-from calql.results import Display, MetricsLog, Row, Sink
-
-COLLECT, EVALUATE, AFRESH = 0, 1, 2  # purposes of an episode; with seed and number they decide its randomness
-Counts = NDArray[np.int64]
-
-
-@dataclass
-class Counters:
-    """Where each seed stands. Every field [seed]."""
-
-    env_steps: Counts
-    gradient_steps: Counts
-    episodes: Counts  # collected
-    debt: Counts  # gradient steps earned by collected steps and not done yet
-    evaluations: Counts
-    evaluated_at: Counts  # env_steps // interval at the last evaluation
-    online_scores: NDArray[np.float64]  # sum over online evaluations of 1 - score
-    online_evaluations: Counts
-    collected_return: NDArray[np.float64]  # sums since the last evaluation
-    collected_success: NDArray[np.float64]
-    collected_episodes: Counts
-
-    @classmethod
-    def zeros(cls, seeds: int) -> Counters:
-        sums = {"online_scores", "collected_return", "collected_success"}
-        kinds: dict[str, Any] = {f.name: np.float64 if f.name in sums else np.int64 for f in fields(cls)}
-        return cls(**{name: np.zeros(seeds, kind) for name, kind in kinds.items()})
-
-
-@dataclass
-class Stopwatch:
-    """Work done and time taken since the process started; never part of the results."""
-
-    begun: float = field(default_factory=time.monotonic)
-    training: float = 0.0
-    collecting: float = 0.0
-    updates: int = 0  # of all seeds
-    env_steps: int = 0
-
-    @property
-    def elapsed(self) -> float:
-        return time.monotonic() - self.begun
-
-    def rates(self) -> tuple[float, float]:
-        """Updates/s while updating and env steps/s while collecting, over all seeds."""
-        return self.updates / max(self.training, 1e-9), self.env_steps / max(self.collecting, 1e-9)
+from calql.engine.rollout import Stage
+from calql.engine.speed import DeviceWatch, Stopwatch
+from calql.engine.workers import Crews
+from calql.methods.base import Policy
+from calql.results import Display, Sink
 
 
 class Run:
     """The state of a run and the steps that move it on.
 
     Between two blocks every seed is between two trajectories, so a checkpoint needs no environment
-    state: the next episode follows from the seed and its number.
+    state: the next episode follows from the seed and its number, and one that is being played from its
+    policy too.
     """
 
     def __init__(self, plan: Plan, folder: Path, display: Display, sinks: Sequence[Sink] = ()) -> None:
-        self.plan, self.folder, self.display, self.sinks = plan, folder, display, list(sinks)
-        self.options = plan.options
-        self.metrics = MetricsLog(folder / "metrics.jsonl")
-        self.speed = MetricsLog(folder / "speed.jsonl")
+        self.plan, self.options, self.folder = plan, plan.options, folder
+        self.output = Output(plan, folder, display, sinks)
         self.checkpoints = Checkpoints(folder / "checkpoints")
-        self.watch = Stopwatch()
-        self.rows_written = 0
         self.online = False
         self.counters = Counters.zeros(self.options.seeds)
+        self.collector = Collector(self.options, plan.seeds, self.counters)
+        self.evaluations = Evaluations(plan, self.counters, str(folder))
         self.program = Program(plan.method)
         roots = [jax.random.key(seed) for seed in plan.seeds]
         self._update_keys = jnp.stack([jax.random.fold_in(root, 1) for root in roots])
@@ -93,13 +50,17 @@ class Run:
         zero = jnp.zeros(self.options.seeds, jnp.int32)
         self.learning = self.program.fresh(state, zero, plan.inputs.logged)
         self.replay = self._empty_replay()
-        self._rollouts: Rollouts | None = None
+        stage = Stage(plan.task.make_env, plan.method, plan.task.episode_limit)
+        self._crews = Crews(stage, plan.workers, self.options.seeds * self.options.trajectories)
+        self.watch, self._device = Stopwatch(), DeviceWatch()
 
     # -- the course of a run ------------------------------------------------------------------------------
 
     def execute(self, should_stop: Callable[[], bool]) -> bool:
         """Go on until the end (True) or until told to stop at the next block (False); checkpoints either way."""
-        self._announce()
+        self.output.announce()
+        self.output.phase(online=self.online)
+        self.collector.relaunch(self._crews.collectors)
         last_saved = time.monotonic()
         while not self.finished:
             if should_stop():
@@ -116,45 +77,57 @@ class Run:
     @property
     def finished(self) -> bool:
         """Every seed has had its steps, its updates and its last evaluation."""
-        if not self.online:
-            return False
-        c = self.counters
-        done = (c.env_steps >= self.options.online_steps) & (c.debt < self.program.method.minibatches)
-        return bool(np.all(done & ~self._evaluation_due()))
+        return self.online and not np.any(self.collector.unfinished | ~self._idle | self.evaluations.due)
+
+    @property
+    def _idle(self) -> Seeds:
+        """Seeds that owe no updates."""
+        return self.counters.debt < self.program.method.minibatches
 
     def _advance(self) -> None:
         """One block offline, or one round of evaluate, collect and update online."""
-        if not self.online:
+        if self.online:
+            self._advance_online()
+        else:
             self._advance_offline()
-            return
-        idle = self.counters.debt < self.program.method.minibatches
-        self._evaluate(idle & self._evaluation_due())
-        self._collect(idle & (self.counters.env_steps < self.options.online_steps))
-        self._train(self._online_block())
+        self._write_evaluations(wait=False)
 
     def _advance_offline(self) -> None:
         per_call = self.program.method.minibatches
         done = int(self.counters.gradient_steps[0])
         target, interval = self.options.offline_updates, self.options.evaluate_offline_every
-        if done < target and self.counters.evaluations[0] <= done // interval:
-            self._evaluate(np.ones(self.options.seeds, bool))
         if done >= target:
             self._switch()
             return
+        due = self.counters.evaluations[0] <= done // interval
+        policies = self._begin_evaluation(np.full(self.options.seeds, due))
         boundary = min((done // interval + 1) * interval, target)
         calls = min(-(-(boundary - done) // per_call), self.options.block)
         self._train(np.full(self.options.seeds, calls))
+        self._play_evaluations(policies)
+
+    def _advance_online(self) -> None:
+        """The device is given its next block before anything waits for the last one, wherever that is allowed."""
+        idle, collector = self._idle, self.collector
+        policies = self._begin_evaluation(idle & self.evaluations.due, also=idle & collector.unfinished)
+        self._launch(idle & collector.unfinished & ~collector.flying, policies)
+        self._land(idle & collector.flying)
+        self._train(self._online_block())
+        if self.options.lag:
+            self._launch(idle & collector.unfinished, policies)
+        self._play_evaluations(policies)
 
     def _switch(self) -> None:
         """Evaluate as 'offline', then go on online with the same parameters, moments and data."""
-        self._evaluate(np.ones(self.options.seeds, bool), switch=True)
+        self._play_evaluations(self._begin_evaluation(np.ones(self.options.seeds, bool), switch=True))
         self._write_calibration("switch")
         method, state = self._switched(self.learning.state)
         self.program = Program(method)
         self.learning = self.program.fresh(state, self.learning.updates, self.plan.inputs.logged)
-        self.online = True
-        self.watch = Stopwatch(begun=self.watch.begun)
-        self.display.phase("online")
+        self._write_evaluations(wait=True)
+        self._device.settle()
+        self.online, self.watch = True, Stopwatch()
+        self.output.phase(online=True)
         self.save()
 
     def _switched(self, state: Any) -> tuple[Any, Any]:
@@ -172,32 +145,36 @@ class Run:
         return np.minimum(calls, length)
 
     def _train(self, calls: Counts) -> None:
+        """Give the device a block; it may still be busy with the one before when this returns."""
         if not calls.any():
             return
         begun = time.monotonic()
-        batch, logged = self.program.method.batch_size, len(self.plan.inputs.return_to_go)
         first = self._first_logged_rows()
-        share = [
-            offline_rows(self.options.mixing, batch, logged - int(start), int(steps)) if self.online else batch
-            for steps, start in zip(self.counters.env_steps, first, strict=True)
-        ]
         self.learning = self.program.train(
             self.learning,
             self.plan.inputs.logged,
             self.replay,
             self._update_keys,
-            jnp.asarray(share, jnp.int32),
+            jnp.asarray(self._logged_shares(first), jnp.int32),
             jnp.asarray(calls, jnp.int32),
             jnp.asarray(first, jnp.int32),
         )
-        jax.block_until_ready(self.learning.updates)
         gradient_steps = calls * self.program.method.minibatches
         self.counters.gradient_steps += gradient_steps
         if self.online:
             self.counters.debt -= gradient_steps
-        self.watch.training += time.monotonic() - begun
-        self.watch.updates += int(gradient_steps.sum())
-        self._show_progress()
+        self._device.given(self.watch, begun, copied(self.learning.updates), int(gradient_steps.sum()))
+        self.output.progress(self.counters, self.watch)
+
+    def _logged_shares(self, first: Counts) -> list[int]:
+        """Rows of each seed's batches that are drawn from logged data."""
+        batch, logged = self.program.method.batch_size, len(self.plan.inputs.return_to_go)
+        if not self.online:
+            return [batch] * self.options.seeds
+        return [
+            offline_rows(self.options.mixing, batch, logged - int(start), int(steps))
+            for steps, start in zip(self.counters.env_steps, first, strict=True)
+        ]
 
     def _first_logged_rows(self) -> Counts:
         """Where each seed's logged data begin: with --keep-episodes, collected episodes push out the worst."""
@@ -209,198 +186,60 @@ class Run:
 
     # -- environments -------------------------------------------------------------------------------------
 
-    def _collect(self, who: NDArray[np.bool_]) -> None:
-        """One whole trajectory with the present policy for each chosen seed, valued and inserted."""
-        if not who.any():
-            return
-        begun = time.monotonic()
-        chosen = np.flatnonzero(who)
-        requests = [
-            Request(int(i), (self.plan.seeds[i], COLLECT, int(self.counters.episodes[i])), self._acts_at_random(int(i)))
-            for i in chosen
-        ]
-        episodes: list[Episode | None] = [None] * self.options.seeds
-        for index, episode in zip(chosen, self._play(requests, explore=True), strict=True):
-            episodes[index] = episode
-            self._count(int(index), episode)
-        padded, lengths = self.plan.inputs.pad(episodes, self.plan.task.episode_limit)
-        self.replay = insert_all(self.replay, padded, jnp.asarray(lengths))
-        self.watch.collecting += time.monotonic() - begun
-        self.watch.env_steps += int(lengths.sum())
+    def _launch(self, who: Seeds, policies: Policy) -> None:
+        if who.any():
+            self.collector.launch(who, jax.device_get(policies), self._crews.collectors)
 
-    def _acts_at_random(self, index: int) -> bool:
-        warming_up = self.counters.env_steps[index] < self.options.warmup_steps
-        return bool(warming_up and self.options.warmup_actions == "random")
+    def _land(self, who: Seeds) -> None:
+        """Take in the trajectories of the chosen seeds, valued now that they have ended."""
+        for episodes in self.collector.land(who, self.watch):
+            padded, lengths = self.plan.inputs.pad(episodes, self.plan.task.episode_limit)
+            self.replay = insert_all(self.replay, padded, jnp.asarray(lengths))
 
-    def _count(self, index: int, episode: Episode) -> None:
-        summary, c = episode.summary(), self.counters
-        c.env_steps[index] += summary.length
-        earning = min(summary.length, max(int(c.env_steps[index]) - self.options.warmup_steps, 0))
-        per_episode = self.options.updates_per_episode * (earning > 0)
-        c.debt[index] += per_episode or earning * self.options.update_ratio
-        c.episodes[index] += 1
-        c.collected_episodes[index] += 1
-        c.collected_return[index] += summary.total
-        c.collected_success[index] += summary.success
+    def _begin_evaluation(self, who: Seeds, *, also: Seeds | None = None, switch: bool = False) -> Policy:
+        """Note where the chosen seeds stand. Gives the policies of this moment if they or `also` need them."""
+        needed = who if also is None else who | also
+        policies = copied(self.program.policies(self.learning.state)) if needed.any() else None
+        if who.any():
+            q = self._values(self.plan.logged_probe)
+            self.evaluations.begin(who, self.learning, q, online=self.online, switch=switch)
+            self.learning = clear_sums(self.learning, jnp.asarray(who))
+        return policies
 
-    def _play(self, requests: Sequence[Request], *, explore: bool) -> list[Episode]:
-        if self._rollouts is None:
-            stage = Stage(self.plan.task.make_env, self.plan.method, self.plan.task.episode_limit)
-            self._rollouts = make_rollouts(stage, self.plan.workers)
-        policies = jax.device_get(self.program.policies(self.learning.state))
-        return self._rollouts.play(policies, requests, explore=explore)
+    def _play_evaluations(self, policies: Policy) -> None:
+        if self.evaluations.begun:
+            self.evaluations.play(jax.device_get(policies), self._crews.evaluators)
 
-    # -- evaluation ---------------------------------------------------------------------------------------
+    def _write_evaluations(self, *, wait: bool) -> None:
+        for rows in self.evaluations.finished(wait=wait):
+            self.output.write(rows, self.watch)
 
-    def _evaluation_due(self) -> NDArray[np.bool_]:
-        """Online: each time a seed's steps pass a multiple of the interval, and at its end."""
-        c = self.counters
-        passed = c.env_steps // self.options.evaluate_online_every > c.evaluated_at
-        ended = (c.env_steps >= max(self.options.online_steps, 1)) & (c.evaluated_at != np.iinfo(np.int64).max)
-        return passed | ended
-
-    def _evaluate(self, who: NDArray[np.bool_], *, switch: bool = False) -> None:
-        if not who.any():
-            return
-        chosen = np.flatnonzero(who)
-        repeats = range(self.options.evaluation_episodes)
-        requests = [
-            Request(int(i), (self.plan.seeds[i], EVALUATE, int(self.counters.evaluations[i]), n))
-            for i in chosen
-            for n in repeats
-        ]
-        played = self._play(requests, explore=False)
-        q = self._values(self.plan.logged_probe.observations, self.plan.logged_probe.actions)
-        sums, counts = jax.device_get((self.learning.sums, self.learning.counts))
-        self._require_finite(sums, chosen)
-        rows = []
-        for position, index in enumerate(chosen):
-            episodes = played[position * len(repeats) : (position + 1) * len(repeats)]
-            means = {name: total[index] / counts[index] for name, total in sums.items() if counts[index]}
-            rows.append(self._row(int(index), episodes, None if q is None else q[index], means, switch=switch))
-        self._reset_means(who)
-        self._write(rows)
+    def _values(self, probe: Probe) -> jax.Array | None:
+        return self.program.values(self.learning.state, jnp.asarray(probe.observations), jnp.asarray(probe.actions))
 
     def evaluate_afresh(self, episodes: int, start: int) -> dict[str, Any]:
-        """Score, return and length of each seed over episodes that training never played; changes nothing."""
-        requests = [
-            Request(index, (seed, AFRESH, start + n))
-            for index, seed in enumerate(self.plan.seeds)
-            for n in range(episodes)
-        ]
-        played = [episode.summary() for episode in self._play(requests, explore=False)]
-        each = [played[i * episodes : (i + 1) * episodes] for i in range(self.options.seeds)]
-        return {
-            "seeds": self.plan.seeds,
-            "score": [self.plan.task.score(summaries) for summaries in each],
-            "return": [float(np.mean([s.total for s in summaries])) for summaries in each],
-            "episode_length": [float(np.mean([s.length for s in summaries])) for summaries in each],
-        }
-
-    def _row(
-        self, index: int, episodes: Sequence[Episode], q: NDArray[np.float32] | None, means: Row, *, switch: bool
-    ) -> Row:
-        """What one evaluation of one seed says; also moves its counters on."""
-        summaries, c = [episode.summary() for episode in episodes], self.counters
-        score = self.plan.task.score(summaries)
-        c.evaluations[index] += 1
-        if self.online:
-            c.online_scores[index] += 1.0 - score
-            c.online_evaluations[index] += 1
-            at_end = c.env_steps[index] >= self.options.online_steps
-            interval = self.options.evaluate_online_every
-            c.evaluated_at[index] = np.iinfo(np.int64).max if at_end else c.env_steps[index] // interval
-        collected = int(c.collected_episodes[index])
-        return {
-            "seed": self.plan.seeds[index],
-            "phase": "online" if self.online else "offline",
-            "switch": switch,
-            "update": int(c.gradient_steps[index]),
-            "env_steps": int(c.env_steps[index]),
-            "score": score,
-            "return": float(np.mean([s.total for s in summaries])),
-            "success": float(np.mean([s.success for s in summaries])),
-            "episode_length": float(np.mean([s.length for s in summaries])),
-            "regret": c.online_scores[index] / c.online_evaluations[index] if self.online else None,
-            "average_q": None if q is None else float(np.mean(q)),
-            "average_return_to_go": float(np.mean(self.plan.logged_probe.return_to_go)),
-            "collected_episodes": collected,
-            "collected_return": c.collected_return[index] / collected if collected else None,
-            "collected_success": c.collected_success[index] / collected if collected else None,
-            **{name: float(value) for name, value in means.items()},
-        }
-
-    def _reset_means(self, who: NDArray[np.bool_]) -> None:
-        self.learning = clear_sums(self.learning, jnp.asarray(who))
-        for sums in (self.counters.collected_return, self.counters.collected_success, self.counters.collected_episodes):
-            sums[who] = 0
-
-    def _require_finite(self, sums: dict[str, NDArray[np.float32]], chosen: NDArray[np.int64]) -> None:
-        for name, total in sums.items():
-            bad = [self.plan.seeds[i] for i in chosen if not np.isfinite(total[i])]
-            if bad:
-                raise Diverged(
-                    f"'{name}' is not a number for seed {bad[0]}",
-                    where=str(self.folder),
-                    mend="the last good checkpoint is kept: lower --critic-rate or --policy-rate, or check the rewards",
-                )
-
-    def _values(self, observations: NDArray[Any], actions: NDArray[np.float32]) -> NDArray[np.float32] | None:
-        q = self.program.values(self.learning.state, jnp.asarray(observations), jnp.asarray(actions))
-        return None if q is None else np.asarray(q)
-
-    # -- what is written ------------------------------------------------------------------------------------
-
-    def _write(self, rows: list[Row]) -> None:
-        self.metrics.append(rows)
-        self.rows_written += len(rows)
-        updates_per_s, env_steps_per_s = self.watch.rates()
-        self.speed.append(
-            [
-                {
-                    "phase": rows[0]["phase"],
-                    "update": float(np.mean([row["update"] for row in rows])),
-                    "env_steps": float(np.mean([row["env_steps"] for row in rows])),
-                    "updates_per_s": updates_per_s,
-                    "env_steps_per_s": env_steps_per_s,
-                    "elapsed_s": self.watch.elapsed,
-                }
-            ]
-        )
-        self.display.evaluation(rows)
-        for sink in self.sinks:
-            sink.write(rows)
+        """Scores over episodes that training never played; changes nothing."""
+        policies = jax.device_get(self.program.policies(self.learning.state))
+        return evaluate_afresh(self.plan, policies, self._crews.evaluators, episodes, start)
 
     def _write_calibration(self, moment: str) -> None:
-        """Q against return-to-go on logged states, for the report."""
         probe = self.plan.calibration_probe
-        q = self._values(probe.observations, probe.actions)
+        q = self._values(probe)
         if q is not None:
-            path = self.folder / f"calibration-{moment}.npz"
-            temporary = path.with_name(f".{path.name}")
-            np.savez(temporary, q=q, return_to_go=probe.return_to_go, held_out=np.array(probe.held_out))
-            temporary.rename(path)
-
-    def _announce(self) -> None:
-        self.display.start(self.options.offline_updates, self.options.online_steps, self.plan.label)
-        self.display.phase("online" if self.online else "offline")
-
-    def _show_progress(self) -> None:
-        updates = float(self.counters.gradient_steps.mean())
-        rates = [rate / self.options.seeds for rate in self.watch.rates()]
-        self.display.advance(round(updates), round(float(self.counters.env_steps.mean())), *rates)
+            self.output.calibration(moment, probe, np.asarray(q))
 
     # -- checkpoints --------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Everything that decides the rest of the run."""
+        """Everything that decides the rest of the run; evaluations end first, which changes no result."""
+        self._write_evaluations(wait=True)
         sums, counts = jax.device_get((self.learning.sums, self.learning.counts))
-        self._require_finite(sums, np.arange(self.options.seeds))
+        require_finite(sums, dict(enumerate(self.plan.seeds)), str(self.folder))
         filled = min(int(self.counters.env_steps.max()), self.replay.capacity)
         arrays = pack("state", self.learning.state) | pack("sums", sums)
         arrays |= {"updates": np.asarray(self.learning.updates), "counts": np.asarray(counts)}
-        arrays |= {f"counters/{name}": value for name, value in vars(self.counters).items()}
-        arrays |= {"online": np.array(self.online), "rows": np.array(self.rows_written)}
+        arrays |= self.counters.pack() | self.collector.pack()
+        arrays |= {"online": np.array(self.online), "rows": np.array(self.output.rows_written)}
         if filled:
             rows = jax.tree.map(lambda column: column[:, :filled], self.replay.rows)
             arrays |= pack("replay", rows) | {"inserted": np.asarray(self.replay.inserted)}
@@ -409,7 +248,7 @@ class Run:
     def restore(self) -> None:
         """Go back to the newest checkpoint."""
         arrays = self.checkpoints.load()
-        self.online, self.rows_written = bool(arrays["online"]), int(arrays["rows"])
+        self.online, self.output.rows_written = bool(arrays["online"]), int(arrays["rows"])
         state = self.learning.state
         if self.online:
             method, state = self._switched(state)
@@ -421,7 +260,8 @@ class Run:
             unpack("sums", arrays, fresh.sums),
             jnp.asarray(arrays["counts"]),
         )
-        self.counters = Counters(**{name: np.array(arrays[f"counters/{name}"]) for name in vars(self.counters)})
+        self.counters.restore(arrays)
+        self.collector.restore(arrays, self.program.policies(self.learning.state))
         self.replay = self._refilled(arrays)
 
     def _empty_replay(self) -> Replay:
@@ -439,9 +279,7 @@ class Run:
         return Replay(rows, jnp.asarray(arrays["inserted"]))
 
     def close(self) -> None:
-        if self._rollouts is not None:
-            self._rollouts.close()
+        self._crews.close()
+        self._device.close()
         self.checkpoints.close()
-        for sink in self.sinks:
-            sink.close()
-        self.display.close()
+        self.output.close()

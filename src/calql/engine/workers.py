@@ -1,140 +1,168 @@
-"""Rollouts in worker processes, for environments whose steps cost more than a message between processes."""
+"""Where episodes are played: in this process, or in worker processes beside the updates."""
 
 from __future__ import annotations
 
 import contextlib
 import multiprocessing
 import os
-from collections.abc import Sequence
-from dataclasses import replace
+import queue
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
 from multiprocessing.connection import Connection
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import jax
-import numpy as np
 
-from calql.engine.rollout import Episode, Player, Request, Stage
+from calql.engine.rollout import Player, Stage
 from calql.errors import UserError
-from calql.methods.base import Policy
+
+Result = TypeVar("Result")
+Job = Callable[[Player], Result]  # picklable
+
+BEHIND = 10  # niceness of evaluation: it takes the time that collection leaves
 
 
-class Rollouts(Protocol):
-    """Plays episodes, wherever the environments live."""
+class Crew(Protocol):
+    """Takes jobs and plays them, wherever the environments live. Results do not depend on where or when."""
 
-    def play(self, policies: Policy, requests: Sequence[Request], *, explore: bool) -> list[Episode]: ...
+    def submit(self, job: Job[Result]) -> Future[Result]: ...
 
     def close(self) -> None: ...
 
 
 class Workers:
-    """A player in each of several processes; episodes are dealt out whole, so one message pays for many steps.
+    """A player in each of several processes; whoever is free takes the next job.
 
-    The workers run on the CPU whatever the main process runs on.
+    A job is one or more whole episodes, so one message pays for many steps. The workers run on the CPU
+    whatever the main process runs on. A thread here waits for each, and none needs to be asked twice.
     """
 
-    def __init__(self, stage: Stage, count: int) -> None:
+    def __init__(self, stage: Stage, count: int, niceness: int = 0) -> None:
         context = multiprocessing.get_context("spawn")
-        self._connections: list[Connection] = []
         self._processes = []
+        self._connections: list[Connection] = []
+        self._free: queue.SimpleQueue[Connection] = queue.SimpleQueue()
+        self._threads = ThreadPoolExecutor(count, thread_name_prefix="calql-worker")
         with _cpu_only():
             for _ in range(count):
                 ours, theirs = context.Pipe()
-                process = context.Process(target=_serve, args=(stage, theirs), daemon=True)
+                process = context.Process(target=_serve, args=(stage, theirs, niceness), daemon=True)
                 process.start()
                 theirs.close()
-                self._connections.append(ours)
                 self._processes.append(process)
+                self._connections.append(ours)
+                self._free.put(ours)
 
-    def play(self, policies: Policy, requests: Sequence[Request], *, explore: bool) -> list[Episode]:
-        count = len(self._connections)
-        for index, connection in enumerate(self._connections):
-            share = requests[index::count]
-            if share:
-                connection.send((policies, share, explore))
-        episodes: list[Episode | None] = [None] * len(requests)
-        failure: UserError | None = None
-        for index, connection in enumerate(self._connections):
-            if not requests[index::count]:
-                continue
-            answer = _receive(connection)
-            if isinstance(answer, UserError):
-                failure = answer
-            else:
-                episodes[index::count] = answer
-        if failure is not None:
-            raise failure
-        return [episode for episode in episodes if episode is not None]
+    def submit(self, job: Job[Result]) -> Future[Result]:
+        return self._threads.submit(self._ask, job)
+
+    def _ask(self, job: Job[Result]) -> Result:
+        connection = self._free.get()
+        try:
+            connection.send(job)
+            answer: Any = connection.recv()
+        except (EOFError, OSError) as error:
+            raise UserError(
+                "a worker process died",
+                mend="it may have run out of memory: use fewer --workers; in a script of your own, "
+                "call calql.train under if __name__ == '__main__'",
+            ) from error
+        finally:
+            self._free.put(connection)
+        if isinstance(answer, _Failure):
+            raise UserError(answer.what, where=answer.where, mend=answer.mend)
+        result: Result = answer
+        return result
 
     def close(self) -> None:
-        for connection in self._connections:
-            with contextlib.suppress(OSError):
-                connection.send(None)
-                connection.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
         for process in self._processes:
-            process.join(timeout=5)
-            if process.is_alive():
-                process.terminate()
+            process.kill()  # between steps or in one: nothing of theirs outlives them
+        for process in self._processes:
+            process.join()
+        for connection in self._connections:
+            connection.close()
 
 
 class InProcess:
-    """A player in this process."""
+    """A player in this process: a job is played as soon as it is submitted."""
 
     def __init__(self, stage: Stage) -> None:
         self._player = Player(stage)
         self._device = jax.local_devices(backend="cpu")[0]
 
-    def play(self, policies: Policy, requests: Sequence[Request], *, explore: bool) -> list[Episode]:
+    def submit(self, job: Job[Result]) -> Future[Result]:
+        future: Future[Result] = Future()
         with jax.default_device(self._device):
-            on_cpu = jax.device_put(policies, self._device)
-            return self._player.play(on_cpu, requests, explore=explore)
+            future.set_result(job(self._player))
+        return future
 
     def close(self) -> None:
         self._player.close()
 
 
-def make_rollouts(stage: Stage, workers: int) -> Rollouts:
-    """In this process for 0 workers, else in that many processes."""
-    return Workers(stage, workers) if workers else InProcess(stage)
+class Crews:
+    """Those who collect and those who evaluate; each starts on its first job.
+
+    In processes, the two are apart: an evaluation is long, and collection must not wait for it.
+    """
+
+    def __init__(self, stage: Stage, workers: int, at_once: int) -> None:
+        self._stage, self._workers = stage, workers
+        self._collectors = min(workers, at_once)  # `at_once`: the most episodes collected at a time
+
+    @cached_property
+    def _here(self) -> InProcess:
+        return InProcess(self._stage)
+
+    @cached_property
+    def collectors(self) -> Crew:
+        return Workers(self._stage, self._collectors) if self._workers else self._here
+
+    @cached_property
+    def evaluators(self) -> Crew:
+        return Workers(self._stage, self._workers, BEHIND) if self._workers else self._here
+
+    def close(self) -> None:
+        for name in ("collectors", "evaluators", "_here"):
+            if name in vars(self):
+                vars(self).pop(name).close()
 
 
-def _serve(stage: Stage, connection: Connection) -> None:
-    """A worker's life: play what is asked until told to stop or the main process is gone."""
+@dataclass(frozen=True)
+class _Failure:
+    """A UserError as it travels between processes."""
+
+    what: str
+    where: str
+    mend: str
+
+
+def _serve(stage: Stage, connection: Connection, niceness: int) -> None:
+    """A worker's life: play what is asked until the main process is gone, which alone heeds signals."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    os.nice(niceness)
     player = Player(stage)
-    with contextlib.suppress(EOFError, KeyboardInterrupt, BrokenPipeError):
-        while (job := connection.recv()) is not None:
-            policies, requests, explore = job
+    with contextlib.suppress(EOFError, ConnectionError):
+        while True:
+            job: Job[Any] = connection.recv()
             try:
-                connection.send(_play_share(player, policies, requests, explore))
+                connection.send(job(player))
             except UserError as error:
-                connection.send(("error", error.what, error.where, error.mend))
-    player.close()
-
-
-def _play_share(player: Player, policies: Policy, requests: Sequence[Request], explore: bool) -> list[Episode]:
-    """Play with only the policies asked for: a worker rarely serves all of them."""
-    lanes = sorted({request.lane for request in requests})
-    chosen = jax.tree.map(lambda leaf: np.asarray(leaf)[lanes], policies)
-    local = [replace(request, lane=lanes.index(request.lane)) for request in requests]
-    return player.play(chosen, local, explore=explore)
-
-
-def _receive(connection: Connection) -> list[Episode] | UserError:
-    try:
-        answer: Any = connection.recv()
-    except (EOFError, ConnectionError):
-        return UserError("a worker process died", mend="it may have run out of memory: use fewer --workers")
-    if isinstance(answer, tuple):
-        _, what, where, mend = answer
-        return UserError(what, where=where, mend=mend)
-    return answer
+                connection.send(_Failure(error.what, error.where, error.mend))
 
 
 @contextlib.contextmanager
-def _cpu_only():  # type: ignore[no-untyped-def]
+def _cpu_only() -> Iterator[None]:
     """Processes started here see no accelerator and use one thread: the cores are shared among them."""
+    one_thread = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     settings = {
         "JAX_PLATFORMS": "cpu",
-        "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {one_thread}",
         "OMP_NUM_THREADS": "1",
     }
     before = {name: os.environ.get(name) for name in settings}

@@ -1,0 +1,123 @@
+"""Collection: each seed's trajectories, played with a frozen policy and counted when the seed takes them in.
+
+A turn is `trajectories` whole episodes. It is launched with the policy of that moment and landed when the
+seed has done the updates that it owed. With lag 0 both happen at one moment, as in the paper; with lag 1
+the next turn is launched before the updates that the last one earned, and flies while they are done. What
+flies is decided by counters alone, and can be launched again from its policy.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from calql.engine.checkpoint import Arrays, pack, unpack
+from calql.engine.counters import Counters, Seeds
+from calql.engine.options import RunOptions
+from calql.engine.rollout import Collect, Episode, Request, lane
+from calql.engine.speed import Stopwatch
+from calql.engine.workers import Crew
+from calql.methods.base import Policy
+
+COLLECT = 0  # purpose of an episode: with seed and number it decides its randomness
+
+
+@dataclass
+class Flight:
+    """A turn on its way."""
+
+    policy: Policy
+    begun: float
+    episodes: list[Future[list[Episode]]] = field(default_factory=list)
+    ended: list[float] = field(default_factory=list)
+
+    def add(self, episode: Future[list[Episode]]) -> None:
+        episode.add_done_callback(lambda _: self.ended.append(time.monotonic()))
+        self.episodes.append(episode)
+
+    def land(self) -> list[Episode]:
+        """Its episodes in order; waits for those still played."""
+        return [future.result()[0] for future in self.episodes]
+
+
+class Collector:
+    """Launches and lands turns, and counts what they earn."""
+
+    def __init__(self, options: RunOptions, seeds: Sequence[int], counters: Counters) -> None:
+        self._options, self._seeds, self._counters = options, seeds, counters
+        self._flights: dict[int, Flight] = {}
+        self._restored: dict[int, Policy] = {}
+
+    @property
+    def flying(self) -> Seeds:
+        return np.array([index in self._flights for index in range(len(self._seeds))])
+
+    @property
+    def unfinished(self) -> Seeds:
+        return self._counters.env_steps < self._options.online_steps
+
+    def launch(self, who: Seeds, policies: Policy, crew: Crew) -> None:
+        """A turn of each chosen seed, with its policy of the stacked ones (on the host)."""
+        for index in np.flatnonzero(who):
+            self._launch(int(index), lane(policies, int(index)), crew)
+
+    def _launch(self, index: int, policy: Policy, crew: Crew) -> None:
+        flight = Flight(policy, time.monotonic())
+        first = int(self._counters.episodes[index])
+        for number in range(first, first + self._options.trajectories):
+            request = Request((self._seeds[index], COLLECT, number), self.acts_at_random(index))
+            flight.add(crew.submit(Collect(policy, (request,))))
+        self._flights[index] = flight
+
+    def land(self, who: Seeds, watch: Stopwatch) -> list[list[Episode | None]]:
+        """Wait for the turns of the chosen seeds and count them; their episodes as [trajectory][seed]."""
+        landed: list[list[Episode | None]] = [[None] * len(self._seeds) for _ in range(self._options.trajectories)]
+        for index in np.flatnonzero(who):
+            flight = self._flights.pop(int(index))
+            for position, episode in enumerate(flight.land()):
+                landed[position][index] = episode
+                self.count(int(index), episode)
+                watch.env_steps += len(episode.rewards)
+            watch.collecting.add(flight.begun, max(flight.ended))
+        return landed if who.any() else []
+
+    def acts_at_random(self, index: int) -> bool:
+        warming_up = self._counters.env_steps[index] < self._options.warmup_steps
+        return bool(warming_up and self._options.warmup_actions == "random")
+
+    def count(self, index: int, episode: Episode) -> None:
+        """Note an episode, and the updates that it earns."""
+        summary, c = episode.summary(), self._counters
+        c.collected(index, summary)
+        earning = min(summary.length, max(int(c.env_steps[index]) - self._options.warmup_steps, 0))
+        per_episode = self._options.updates_per_episode * (earning > 0)
+        c.debt[index] += per_episode or earning * self._options.update_ratio
+
+    def pack(self) -> Arrays:
+        """What flies, as the policy that it was launched with: the rest follows from the counters."""
+        arrays: Arrays = {}
+        for index, flight in self._flights.items():
+            arrays |= pack(_name(index), flight.policy)
+        return arrays
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], policies: Policy) -> None:
+        """Note what flew when the checkpoint was written; `policies` have the right shapes."""
+        for index in range(len(self._seeds)):
+            if any(name.startswith(f"{_name(index)}/") for name in arrays):
+                self._restored[index] = jax.device_get(unpack(_name(index), arrays, lane(policies, index)))
+
+    def relaunch(self, crew: Crew) -> None:
+        """Launch it again."""
+        while self._restored:
+            self._launch(*self._restored.popitem(), crew)
+
+
+def _name(index: int) -> str:
+    return f"flight-{index}"

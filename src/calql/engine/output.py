@@ -1,0 +1,76 @@
+"""What a run writes and shows while it goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calql.engine.counters import Counters
+from calql.engine.plan import Plan, Probe
+from calql.engine.speed import Stopwatch
+from calql.results import Display, MetricsLog, Row, Sink
+
+
+class Output:
+    """The files of a run folder, the display and further loggers."""
+
+    def __init__(self, plan: Plan, folder: Path, display: Display, sinks: Sequence[Sink]) -> None:
+        self._plan, self._folder, self._display, self._sinks = plan, folder, display, sinks
+        self.metrics = MetricsLog(folder / "metrics.jsonl")
+        self._speed = MetricsLog(folder / "speed.jsonl")
+        self._begun = time.monotonic()
+        self.rows_written = 0
+
+    def announce(self) -> None:
+        options = self._plan.options
+        self._display.start(options.offline_updates, options.online_steps, self._plan.label)
+
+    def phase(self, *, online: bool) -> None:
+        self._display.phase("online" if online else "offline")
+
+    def write(self, rows: list[Row], watch: Stopwatch) -> None:
+        """Rows of one evaluation, and how fast things went until now."""
+        self.metrics.append(rows)
+        self.rows_written += len(rows)
+        self._speed.append(
+            [
+                {
+                    "phase": rows[0]["phase"],
+                    "update": float(np.mean([row["update"] for row in rows])),
+                    "env_steps": float(np.mean([row["env_steps"] for row in rows])),
+                    "updates_per_s": watch.updates_per_s,
+                    "env_steps_per_s": watch.env_steps_per_s,
+                    "device_wait_share": watch.device_wait_share,
+                    "elapsed_s": time.monotonic() - self._begun,
+                }
+            ]
+        )
+        self._display.evaluation(rows)
+        for sink in self._sinks:
+            sink.write(rows)
+
+    def calibration(self, moment: str, probe: Probe, q: NDArray[Any]) -> None:
+        """Q against return-to-go on logged states, for the report."""
+        path = self._folder / f"calibration-{moment}.npz"
+        temporary = path.with_name(f".{path.name}")
+        np.savez(temporary, q=q, return_to_go=probe.return_to_go, held_out=np.array(probe.held_out))
+        temporary.rename(path)
+
+    def progress(self, counters: Counters, watch: Stopwatch) -> None:
+        seeds = self._plan.options.seeds
+        self._display.advance(
+            round(float(counters.gradient_steps.mean())),
+            round(float(counters.env_steps.mean())),
+            watch.updates_per_s / seeds,
+            watch.env_steps_per_s / seeds,
+        )
+
+    def close(self) -> None:
+        for sink in self._sinks:
+            sink.close()
+        self._display.close()

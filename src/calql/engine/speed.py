@@ -1,0 +1,87 @@
+"""How fast a run goes and how long the device waits; never part of the results."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import jax
+
+AHEAD = 1  # blocks unfinished while the next is prepared: the device goes from one to the other
+
+
+@dataclass
+class Busy:
+    """Seconds in which something went on, of stretches that may overlap and begin in order."""
+
+    total: float = 0.0
+    until: float = 0.0
+
+    def add(self, begun: float, ended: float) -> None:
+        self.total += max(ended - max(begun, self.until), 0.0)
+        self.until = max(self.until, ended)
+
+
+@dataclass
+class Stopwatch:
+    """Work done and time taken in one phase, in this process.
+
+    The first block is left out, with everything before it: it waits for the compiler.
+    """
+
+    begun: float | None = None  # when the first block was done
+    device: Busy = field(default_factory=Busy)
+    collecting: Busy = field(default_factory=Busy)
+    updates: int = 0  # of all seeds
+    env_steps: int = 0
+
+    @property
+    def updates_per_s(self) -> float:
+        """While the device updates, over all seeds."""
+        return self.updates / self.device.total if self.device.total else 0.0
+
+    @property
+    def env_steps_per_s(self) -> float:
+        """While any seed collects, over all seeds."""
+        return self.env_steps / self.collecting.total if self.collecting.total else 0.0
+
+    @property
+    def device_wait_share(self) -> float | None:
+        """Share of the wall clock in which the device had no block of updates to work on."""
+        if self.begun is None:
+            return None
+        return max(1.0 - self.device.total / max(time.monotonic() - self.begun, 1e-9), 0.0)
+
+
+class DeviceWatch:
+    """Follows the blocks on the device without holding up the process that gives them."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="calql-device")
+        self._blocks: deque[tuple[Stopwatch, float, Future[float], int]] = deque()
+
+    def given(self, watch: Stopwatch, begun: float, marker: jax.Array, updates: int) -> None:
+        """A block was given at `begun`; `marker` is ready when it is done."""
+        self._blocks.append((watch, begun, self._thread.submit(_when_ready, marker), updates))
+        self.settle(0 if watch.begun is None else AHEAD)
+
+    def settle(self, left: int = 0) -> None:
+        """Wait until at most `left` blocks are unfinished."""
+        while len(self._blocks) > left:
+            watch, begun, done, updates = self._blocks.popleft()
+            ended = done.result()
+            if watch.begun is None:
+                watch.begun = watch.device.until = watch.collecting.until = ended
+            else:
+                watch.device.add(begun, ended)
+                watch.updates += updates
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _when_ready(marker: jax.Array) -> float:
+    marker.block_until_ready()
+    return time.monotonic()

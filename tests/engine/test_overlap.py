@@ -1,0 +1,133 @@
+"""Work beside the updates: it changes when things are done, and never what comes out."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+import toy_task as toy
+from test_run import TINY, build
+
+import calql
+import corridor
+from calql.engine.collect import Collector
+from calql.engine.rollout import Player, lane
+from calql.engine.speed import Busy
+from calql.engine.workers import Workers
+from calql.results.metrics import read_rows
+
+
+def train(folder: Path, **changes: Any) -> bytes:
+    path = corridor.write_demonstrations(folder.parent)
+    calql.train(dataset=path, env="corridor:Corridor-v0", out=folder, **{**TINY, **changes})
+    return (folder / "metrics.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("lag", [0, 1])
+def test_workers_beside_the_updates_give_the_rows_of_one_thing_after_the_other(
+    lag: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In worker processes, in worker processes that are waited for at once, and in this process."""
+    beside = train(tmp_path / "beside", workers=2, lag=lag)
+    submit = Workers.submit
+
+    def waited(workers: Workers, job: Any) -> Future[Any]:
+        future = submit(workers, job)
+        future.exception()
+        return future
+
+    monkeypatch.setattr(Workers, "submit", waited)
+    assert train(tmp_path / "waited", workers=1, lag=lag) == beside
+    assert train(tmp_path / "here", workers=0, lag=lag) == beside
+
+
+def test_lag_changes_results_and_a_repeat_does_not(tmp_path: Path) -> None:
+    one, again, none = (train(tmp_path / str(i), lag=lag) for i, lag in enumerate((1, 1, 0)))
+    assert one == again
+    assert one != none
+
+
+@pytest.mark.parametrize(("lag", "trajectories"), [(0, 1), (1, 1), (0, 2), (1, 2)])
+def test_the_policy_of_a_turn(lag: int, trajectories: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without lag, a turn is played after all updates earned before it; with lag, before those of the turn before."""
+    run = build(tmp_path / "r", offline_updates=3, online_steps=70, lag=lag, trajectories=trajectories, block=7)
+    policy_after: dict[tuple[int, int], Any] = {}  # of a seed, by its updates online
+    earned = {0: [0], 1: [0]}  # by each turn of a seed, in a running sum
+    launched: list[tuple[int, int, Any]] = []  # seed, number of the turn, policy
+    launch, land = Collector._launch, Collector.land
+
+    def noted(collector: Collector, index: int, policy: Any, crew: Any) -> None:
+        launched.append((index, int(run.counters.episodes[index]) // trajectories, policy))
+        launch(collector, index, policy, crew)
+
+    def counted(collector: Collector, who: Any, watch: Any) -> Any:
+        episodes = land(collector, who, watch)
+        for index in np.flatnonzero(who):
+            earned[int(index)].append(int(run.counters.env_steps[index]))
+        return episodes
+
+    monkeypatch.setattr(Collector, "_launch", noted)
+    monkeypatch.setattr(Collector, "land", counted)
+    while not run.finished:
+        if run.online:
+            for index, updates in enumerate(run.counters.gradient_steps - 3):
+                policies = jax.device_get(run.program.policies(run.learning.state))
+                policy_after.setdefault((index, int(updates)), lane(policies, index))
+        run._advance()
+    run.close()
+    assert len(launched) >= 4
+    for index, turn, policy in launched:
+        toy.same(policy, policy_after[index, earned[index][max(turn - lag, 0)]])
+
+
+def test_a_seed_does_not_depend_on_the_others(tmp_path: Path) -> None:
+    """To rounding: its lag counts its own turns, whatever the others do."""
+    both, alone = (build(tmp_path / name, lag=1, **sizes) for name, sizes in (("both", {}), ("alone", ONE)))
+    for run in (both, alone):
+        assert run.execute(lambda: False)
+        run.close()
+    left = [row for row in read_rows(tmp_path / "both" / "metrics.jsonl") if row["seed"] == 1]
+    right = read_rows(tmp_path / "alone" / "metrics.jsonl")
+    for one, other in zip(left, right, strict=True):
+        assert one.keys() == other.keys()
+        for name, value in one.items():
+            close = isinstance(value, float)
+            assert value == (pytest.approx(other[name], rel=1e-3, abs=1e-4) if close else other[name]), name
+
+
+ONE = {"seeds": 1, "first_seed": 1}
+
+
+def test_an_evaluation_says_what_held_when_it_fell_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Held up for the whole run, its rows are the same and in the same order."""
+    prompt = train(tmp_path / "prompt")
+    run = build(tmp_path / "late")
+    write = type(run)._write_evaluations
+    monkeypatch.setattr(
+        type(run), "_write_evaluations", lambda run, *, wait: write(run, wait=True) if wait and run.finished else None
+    )
+    monkeypatch.setattr("calql.engine.evaluation.BEHIND", 1000)
+    assert run.execute(lambda: False)
+    run.close()
+    assert (tmp_path / "late" / "metrics.jsonl").read_bytes() == prompt
+
+
+def test_busy_time_counts_what_overlaps_once() -> None:
+    busy = Busy()
+    for begun, ended in ((0.0, 2.0), (1.0, 3.0), (1.5, 2.5), (5.0, 6.0)):
+        busy.add(begun, ended)
+    assert busy.total == pytest.approx(4.0)
+
+
+def test_players_keep_their_environments() -> None:
+    from test_rollout import STAGE, policy, requests
+
+    player = Player(STAGE)
+    player.play(policy(), requests(2), explore=True)
+    first = list(player._envs)
+    player.play(policy(), requests(1), explore=False)
+    assert player._envs == first

@@ -54,7 +54,9 @@ class Made:
         return CellStatus(self.id, self.task, self.method, self.variant, "finished" if self.finished else "running")
 
 
-def write_tidy(path: Path, cells: Iterable[Made], *, experiment: str = "table-scores", shuffle: int | None = None) -> Path:
+def write_tidy(
+    path: Path, cells: Iterable[Made], *, experiment: str = "table-scores", shuffle: int | None = None
+) -> Path:
     """The table; `shuffle` puts its lines into another order."""
     lines = [line for cell in cells for line in cell_lines(cell, experiment)]
     if shuffle is not None:
@@ -94,7 +96,15 @@ def _seed_lines(cell: Made, seed: int) -> list[dict[str, Any]]:
         share = step / cell.online
         score = cell.after + (cell.before - cell.after) * np.exp(-6 * share)
         lines.append(
-            _line(seed, "online", cell.offline + step, step, score - cell.dip * np.exp(-(((share - 0.08) / 0.06) ** 2)), cell, rng)
+            _line(
+                seed,
+                "online",
+                cell.offline + step,
+                step,
+                score - cell.dip * np.exp(-(((share - 0.08) / 0.06) ** 2)),
+                cell,
+                rng,
+            )
         )
     return lines
 

@@ -55,7 +55,7 @@ def _slice(method: str, moment: str, state: str, rows: list[dict[str, str]]) -> 
 def slice_panels(slices: Sequence[Slice]) -> list[Panel]:
     """A panel for each state, moment and method; panels of one state have one scale."""
     states = list(dict.fromkeys(each.state for each in slices))
-    titles = {state: f", state {state}" if len(states) > 1 else "" for state in states}
+    titles = {state: f", {state}" if len(states) > 1 else "" for state in states}
     return [
         Panel(
             f"{method_name(each.method)} {MOMENTS[each.moment]}{titles[each.state]}",

@@ -18,6 +18,12 @@ from calql.results import style
 
 MOST_POINTS = 250  # of a curve: more cannot be told apart at this size
 PANEL_HEIGHT, AROUND = 270, 110  # pixels
+CONFIG = {
+    "displaylogo": False,
+    "responsive": True,
+    "plotlyServerURL": "",  # no button of the page sends it anywhere
+    "modeBarButtonsToRemove": ["sendChartToCloud", "sendDataToCloud"],
+}
 DASHES = ("solid", "dash", "dot")
 SYMBOLS = ("circle", "square", "triangle-up")
 
@@ -35,7 +41,7 @@ def figure(sheet: Sheet) -> str:
             include_plotlyjs=False,
             full_html=False,
             div_id=sheet.name,
-            config={"displaylogo": False, "responsive": True},
+            config=CONFIG,
         )
     )
 
@@ -65,7 +71,8 @@ def draw(sheet: Sheet) -> Figure:
 
 
 def _axes(drawn: Figure, panel: Panel, where: dict[str, int]) -> None:
-    ticks: dict[str, Any] = {"tickformat": "~s"}
+    many = panel.x_range is not None and panel.x_range[1] >= 1e3
+    ticks: dict[str, Any] = {"tickformat": "~s" if many else "~g"}
     if panel.x_ticks is not None:
         ticks = {"tickvals": list(panel.x_ticks[0]), "ticktext": list(panel.x_ticks[1])}
     drawn.update_xaxes(

@@ -55,7 +55,7 @@ def board(name: str, title: str, entries: Sequence[Entry], paper: PaperTable, nu
         foot.append(_improvement(entries, methods))
     note = (
         f"Above: ours, the mean over seeds; below: the paper's. {LEGEND}. An average of ours is over the tasks that "
-        "ran, and the paper's below it over the same; where that is not all of them, the count stands behind it."
+        "ran, and the paper's below it over the same; where that is not all of them, their count stands there."
     )
     return Table(name, title, ["task", *map(method_name, methods)], body, foot, note)
 
@@ -102,7 +102,7 @@ def _average(entries: Sequence[Entry], numbers: Sequence[Number], style: Style) 
     reduced = any(entry.verdict.mark is Mark.REDUCED for entry in ran)
     marked = f"{text} {Mark.REDUCED.sign}" if reduced else text or Mark.NOT_RUN.sign
     count = f" ({len(ran)} of {len(possible)})" if ran and len(ran) < len(possible) else ""
-    return Cell(marked + count, style.together(numbers, theirs), value=ours.get(numbers[-1]))
+    return Cell(marked, style.together(numbers, theirs) + count, value=ours.get(numbers[-1]))
 
 
 def _improvement(entries: Sequence[Entry], methods: Sequence[str]) -> list[Cell]:

@@ -41,11 +41,11 @@ class Table:
 
 
 def markdown(table: Table) -> str:
-    lines = [table.heads, ["---"] * len(table.heads)]
+    lines = [[_markdown_text(head) for head in table.heads], ["---"] * len(table.heads)]
     lines += [[_two_lines(cell, _markdown_text, "<br>") for cell in row] for row in (*table.body, *table.foot)]
     rows = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    note = f"\n\n{table.note}" if table.note else ""
-    return f"## {table.title}\n\n{rows}{note}\n"
+    note = f"\n\n{_markdown_text(table.note)}" if table.note else ""
+    return f"## {_markdown_text(table.title)}\n\n{rows}{note}\n"
 
 
 def latex(table: Table) -> str:
@@ -64,14 +64,22 @@ def latex(table: Table) -> str:
 
 
 def html(table: Table) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in table.heads)
-    foot = f"<tfoot>{_html_rows(table.foot)}</tfoot>" if table.foot else ""
+    words = [_is_words(table, place) for place in range(len(table.heads))]
+    head = "".join(
+        f"<th{' class=words' * here}>{escape(name)}</th>" for name, here in zip(table.heads, words, strict=True)
+    )
+    foot = f"<tfoot>{_html_rows(table.foot, words)}</tfoot>" if table.foot else ""
     note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
     return (
         f'<div class="card" id="{escape(table.name)}"><h3>{escape(table.title)}</h3><div class="scroll">'
         f'<table class="sortable"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{_html_rows(table.body)}</tbody>{foot}</table></div>{note}</div>"
+        f"<tbody>{_html_rows(table.body, words)}</tbody>{foot}</table></div>{note}</div>"
     )
+
+
+def _is_words(table: Table, place: int) -> bool:
+    """A column without a number reads from the left."""
+    return all(row[place].value is None for row in (*table.body, *table.foot))
 
 
 def latex_text(text: str) -> str:
@@ -79,7 +87,8 @@ def latex_text(text: str) -> str:
 
 
 def _markdown_text(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("*", "\\*").replace("\n", " ")
+    """Nothing of a text is markup."""
+    return re.sub(r"([\\|*_`])", r"\\\1", text).replace("<", "&lt;").replace("\n", " ")
 
 
 def _latex_rows(rows: Iterable[Row]) -> str:
@@ -95,14 +104,15 @@ def _two_lines(cell: Cell, write: Callable[[str], str], between: str) -> str:
     return between.join(write(text) for text in (cell.text, cell.below) if text)
 
 
-def _html_rows(rows: Iterable[Row]) -> str:
-    return "".join(f"<tr>{''.join(map(_html_cell, row))}</tr>" for row in rows)
+def _html_rows(rows: Iterable[Row], words: Sequence[bool]) -> str:
+    cells = ([_html_cell(cell, here) for cell, here in zip(row, words, strict=True)] for row in rows)
+    return "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
 
 
-def _html_cell(cell: Cell) -> str:
+def _html_cell(cell: Cell, words: bool) -> str:
     below = f"<small>{escape(cell.below)}</small>" if cell.below else ""
     attributes = {
-        "class": cell.css,
+        "class": f"{cell.css} words".strip() if words else cell.css,
         "title": cell.hint,
         "data-value": "" if cell.value is None else f"{cell.value:.6g}",
     }

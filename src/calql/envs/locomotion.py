@@ -112,6 +112,3 @@ class Runner(gymnasium.Env[Floats, NDArray[np.float32]]):
 
     def close(self) -> None:
         self.scene.close()
-
-
-make = Runner

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from calql.envs.locomotion import BODIES, EPISODE_LIMIT, make
+from calql.envs.locomotion import BODIES, EPISODE_LIMIT, Runner
 from calql.recipes import load
 from calql.recipes.locomotion import LEVELS
 from calql.tasks.base import Protocol, RewardRule, Task, normalised_return
@@ -87,7 +87,7 @@ def _task(body: str, level: str) -> Task:
         name=name,
         domain="locomotion",
         summary=f"{BODIES[body].removesuffix('-v4')} running, data of kind {level}",
-        make_env=partial(make, body),
+        make_env=partial(Runner, body),
         load_data=partial(load, name),
         episode_limit=EPISODE_LIMIT,
         score=normalised_return(*REFERENCE_RETURNS[body]),

@@ -172,6 +172,12 @@ def test_unknown_name_suggests_the_nearest() -> None:
         download("antmaze-large-pley")
 
 
+@pytest.mark.parametrize("name", ["pick-place", "door-binary-cloned", "antmaze-medium-narrow"])
+def test_what_has_no_original_is_to_be_built(name: str) -> None:
+    with pytest.raises(UserError, match=f"'{name}' has no public original; build it: calql data build {name}"):
+        download(name)
+
+
 def test_every_remote_names_a_file_or_a_minari_dataset() -> None:
     for name, remote in module.REMOTES.items():
         assert remote.minari or remote.url.endswith(".hdf5"), name

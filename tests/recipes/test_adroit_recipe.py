@@ -10,12 +10,14 @@ import pytest
 
 from calql.data.certify import certify
 from calql.data.dataset import Dataset
+from calql.data.minari_io import write_minari
 from calql.data.returns import return_to_go
 from calql.data.store import BuildContext
 from calql.envs.adroit import AdroitBinary
 from calql.errors import UserError
-from calql.recipes import adroit, adroit_check
-from calql.recipes.adroit import COMPOSITIONS, RECIPES, Demonstration, cut, replay, success_of
+from calql.recipes import adroit, adroit_check, adroit_human
+from calql.recipes.adroit import COMPOSITIONS, RECIPES
+from calql.recipes.adroit_human import Demonstration, cut, read_human, replay, success_of
 
 SOURCES = Path(os.environ.get("CALQL_SHARED_DATA", Path(__file__).resolve().parents[2].parent / "shared" / "data"))
 DOOR_FILE = SOURCES / "adroit_door_human" / "door_human_v0.npz"
@@ -78,7 +80,7 @@ def test_without_sources_one_line_says_what_is_missing(name: str) -> None:
 def test_a_foreign_file_is_refused_by_name(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", actions=np.zeros((3, 28)), timeouts=np.array([0, 0, 1]), terminals=np.zeros(3, int))
     with pytest.raises(UserError, match="has no column 'init_qpos'"):
-        adroit.read_human("door", tmp_path / "x.npz")
+        read_human("door", tmp_path / "x.npz")
 
 
 def demonstrations_of(dataset: Dataset) -> int:
@@ -93,12 +95,12 @@ Replays = dict[bytes, tuple[np.ndarray, np.ndarray]]
 def door_replays() -> Replays:
     """All 25 door demonstrations, replayed once for the tests below."""
     env = AdroitBinary("door", ends=False)
-    return {d.actions.tobytes(): replay(env, d) for d in adroit.read_human("door", DOOR_FILE)}
+    return {d.actions.tobytes(): replay(env, d) for d in read_human("door", DOOR_FILE)}
 
 
 @pytest.fixture
 def _replayed_before(door_replays: Replays, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (adroit, adroit_check):
+    for module in (adroit_human, adroit_check):
         monkeypatch.setattr(module, "replay", lambda env, d: door_replays[d.actions.tobytes()])
 
 
@@ -149,11 +151,32 @@ def test_door_demonstrations_replay_within_0_02_rad_and_pen_steps_are_exact() ->
     assert pen.checks[0].value < 1e-3
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_demonstrations_of_minaris_store_serve_where_there_are_no_sources(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    rows = 9
+    seen = np.zeros((rows + 1, 39), np.float32)
+    seen[:, 28] = [0, 0.5, 1, 1.4, 1.2, 1.4, 1, 0, 0.5, 0.9]  # the hinge of two doors, of 6 and 3 steps
+    ends = np.isin(np.arange(rows), (5, 8))
+    recorded = Dataset(
+        seen[:-1], np.full((rows, 28), 0.1, np.float32), np.full(rows, 7, np.float32), seen[1:], ends, ~ends & False
+    )
+    write_minari(recorded, "D4RL/door/human-v2")
+    context = BuildContext(seed=0)
+    made = RECIPES["door-binary-human"].build(context)
+    assert made.rewards.tolist() == [-1, -1, 0, -1, 0]
+    assert made.terminals.tolist() == [False, False, True, False, True]
+    assert made.notes[0] == "1 human successes, 5 transitions, from minari:D4RL/door/human-v2"
+    assert list(context.used) == ["minari:D4RL/door/human-v2"]
+
+
 @needs_sources
 def test_relocate_demonstrations_succeed_again() -> None:
     path = SOURCES / adroit.HUMAN["relocate"].path
     env = AdroitBinary("relocate", ends=False)
-    demonstrations = adroit.read_human("relocate", path)
+    demonstrations = read_human("relocate", path)
     assert len(demonstrations) == 24
     assert all(replay(env, demonstration)[1].any() for demonstration in demonstrations[:4])
 

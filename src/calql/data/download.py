@@ -10,6 +10,7 @@ from calql.data.bar import Bar
 from calql.data.dataset import Dataset
 from calql.data.fetch import fetch
 from calql.data.load import load
+from calql.data.minari_io import in_minari
 from calql.data.store import Progress, data_root
 from calql.errors import UserError, unknown
 
@@ -92,9 +93,13 @@ REMOTES: dict[str, Remote] = {
 
 
 def remote(name: str) -> Remote:
-    if name not in REMOTES:
-        raise unknown("public dataset", name, REMOTES)
-    return REMOTES[name]
+    if name in REMOTES:
+        return REMOTES[name]
+    from calql.recipes import recipes  # recipes use this module, so it cannot import them
+
+    if name in recipes():
+        raise UserError(f"'{name}' has no public original", mend=f"build it: calql data build {name}")
+    raise unknown("public dataset", name, REMOTES)
 
 
 def download(name: str, *, progress: Progress | None = None) -> Downloaded:
@@ -131,7 +136,7 @@ def downloaded(name: str) -> Dataset | None:
 def _from_minari(name: str, identifier: str) -> Downloaded:
     import minari
 
-    if identifier not in minari.list_local_datasets():
+    if not in_minari(identifier):
         try:
             minari.download_dataset(identifier)
         except ImportError as problem:

@@ -57,6 +57,13 @@ def read_minari(name: str, *, observation_key: str | None = None, on_problem: On
     return dataset
 
 
+def in_minari(name: str) -> bool:
+    """Whether the local store holds a dataset of that name."""
+    import minari
+
+    return name in minari.list_local_datasets()
+
+
 def write_minari(dataset: Dataset, name: str, **about: Any) -> None:
     """Store under a new name, exactly (images too); `about` goes to Minari (env, author, description...)."""
     import minari  # slow to import, and few commands need it

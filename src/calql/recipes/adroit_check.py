@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from calql.data.certify import Certifier, Check, Recording, spread_rows
 from calql.data.dataset import Bools
 from calql.envs.adroit import HANDS, AdroitBinary
-from calql.recipes.adroit import read_human, replay, start_of, success_of
+from calql.recipes.adroit_human import read_human, replay, start_of, success_of
 
 SHAPES = {"pen": ((45,), (24,)), "door": ((39,), (28,)), "relocate": ((39,), (30,))}
 

@@ -63,7 +63,8 @@ def draw(sheet: Sheet) -> Figure:
     drawn.update_annotations(font_size=13)
     drawn.update_layout(
         template="plotly_white", height=PANEL_HEIGHT * rows * (1.3 if columns < 3 else 1) + AROUND,
-        margin={"l": 55, "r": 15, "t": 60, "b": 45}, font={"family": "system-ui, sans-serif", "color": style.INK},
+        margin={"l": 55, "r": 45, "t": 60, "b": 45}, modebar={"orientation": "v"},
+        font={"family": "system-ui, sans-serif", "color": style.INK},
         legend={"orientation": "h", "yref": "container", "yanchor": "top", "y": 1.0},
         hovermode="closest",
     )  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -31,19 +32,42 @@ REPORT = "report.html"
 
 def render(experiment: str, table: Path, out: Path, *, status: Sequence[CellStatus]) -> Path:
     """Everything made of an experiment's tidy table, in a folder; gives back where the page is."""
-    rendering, title = find_rendering(experiment), find_experiment(experiment).title
+    rendering = find_rendering(experiment)
     results = read_results(table)
-    material = _material(rendering, results, status, table.parent)
-    made = _tables(rendering, material)
-    sheets = [sheet for make in rendering.sheets if (sheet := make(material)) is not None]
+    made = _make(rendering, _material(rendering, results, status, table.parent))
     out.mkdir(parents=True, exist_ok=True)
-    write_atomically(out / "tables.md", _markdown(title, made, material.entries))
-    write_atomically(out / "tables.tex", "\n".join(map(tables.latex, made)))
-    for sheet in sheets:
+    title = find_experiment(experiment).title
+    write_atomically(out / "tables.md", _markdown(title, made))
+    write_atomically(out / "tables.tex", "\n".join(map(tables.latex, made.tables)))
+    for sheet in made.sheets:
         figures.save(sheet, out)
-    page = _page(title, made, sheets, material.entries, [*_where_cells_stand(results, status)])
+    page = html.page(title, f"calql reproduce {experiment}", _parts(made, list(_where_cells_stand(results, status))))
     write_atomically(out / REPORT, page)
     return out / REPORT
+
+
+@dataclass(frozen=True)
+class Made:
+    """What an experiment comes to, before it is written."""
+
+    counts: str  # of the verdicts, in a sentence
+    boards: Sequence[Table]  # the paper's tables
+    cells: Table  # every cell in a line
+    sheets: Sequence[Sheet]
+
+    @property
+    def tables(self) -> list[Table]:
+        return [*self.boards, self.cells]
+
+
+def _make(rendering: Rendering, material: Material) -> Made:
+    hundredths = material.paper is not None and material.paper.hundredths
+    return Made(
+        counts=_counts(material.entries),
+        boards=[table for make in rendering.tables if (table := make(material)) is not None],
+        cells=listing(material.entries, hundredths=hundredths),
+        sheets=[sheet for make in rendering.sheets if (sheet := make(material)) is not None],
+    )
 
 
 def _material(rendering: Rendering, results: Sequence[Result], status: Sequence[CellStatus], folder: Path) -> Material:
@@ -54,32 +78,25 @@ def _material(rendering: Rendering, results: Sequence[Result], status: Sequence[
     return Material(finished, entries, folder, paper)
 
 
-def _tables(rendering: Rendering, material: Material) -> list[Table]:
-    made = [table for make in rendering.tables if (table := make(material)) is not None]
-    hundredths = material.paper is not None and material.paper.hundredths
-    return [*made, listing(material.entries, hundredths=hundredths)]
+def _markdown(title: str, made: Made) -> str:
+    return "\n".join([f"# {title}\n", f"{made.counts}\n", *map(tables.markdown, made.tables)])
 
 
-def _markdown(title: str, made: Sequence[Table], entries: Sequence[Entry]) -> str:
-    return "\n".join([f"# {title}\n", f"{_counts(entries)}\n", *map(tables.markdown, made)])
-
-
-def _page(
-    title: str, made: Sequence[Table], sheets: Sequence[Sheet], entries: Sequence[Entry], cells: Sequence[Table]
-) -> str:
+def _parts(made: Made, sources: Sequence[Table]) -> list[str]:
     nothing = '<div class="card">No cell has finished yet, so there is nothing to draw.</div>'
-    parts = [
+    return [
         f"<style>{_resource('report.css')}</style>",
-        html.lead(_counts(entries)),
-        "<h2>Figures</h2>" if sheets else nothing,
-        interactive.script() if sheets else "",
-        *map(_figure, sheets),
-        "<h2>Ours and the paper's</h2>",
-        *map(tables.html, made),
-        "<h2>Where it comes from</h2>",
-        *map(tables.html, cells),
+        html.lead(made.counts),
+        *(["<h2>Ours and the paper's</h2>"] if made.boards else []),
+        *map(tables.html, made.boards),
+        "<h2>Figures</h2>",
+        interactive.script() if made.sheets else nothing,
+        *map(_figure, made.sheets),
+        "<h2>Every cell</h2>",
+        tables.html(made.cells),
+        *(["<h2>Where it comes from</h2>"] if sources else []),
+        *map(tables.html, sources),
     ]
-    return html.page(title, "calql reproduce", parts)
 
 
 def _figure(sheet: Sheet) -> str:

@@ -118,15 +118,17 @@ def performance_profile(number: Number) -> MakeSheet:
     """How many seeds and tasks are above each score."""
 
     def make(material: Material) -> Sheet | None:
-        thresholds = np.linspace(0.0, 1.0, 41)
-        tasks, found = profiles(scores_of(material.results, number), thresholds)
+        scores = scores_of(material.results, number)
+        most = max((float(values.max()) for tasks in scores.values() for values in tasks.values()), default=1.0)
+        thresholds = np.linspace(0.0, max(most, 1.0), 41)
+        shared, found = profiles(scores, thresholds)
         what = "score after fine-tuning" if number == "after" else "mean score while fine-tuning (1 - regret)"
         lines = [
             Line(method_name(method), method_place(method), thresholds, each.share, each.low, each.high)
             for method, each in found.items()
         ]
-        panel = Panel("", lines, what, "share of runs above it", x_range=(0.0, 1.0), y_range=(-0.03, 1.03))
-        caption = f"Over {', '.join(tasks)}: the tasks that every method finished. Band: 95% stratified bootstrap."
+        panel = Panel("", lines, what, "share of runs above it", x_range=(0.0, max(most, 1.0)), y_range=(-0.03, 1.03))
+        caption = f"Over {', '.join(shared)}: the tasks that every method finished. Band: 95% stratified bootstrap."
         return _sheet(f"profile-{number}", "Performance profile", caption, [panel] if lines else [])
 
     return make
@@ -163,7 +165,7 @@ def _points(method: str, entries: Sequence[Entry], number: Number) -> Line:
     return Line(method_name(method), method_place(method), x, y, low, high, "points", names)
 
 
-def scores(name: str, title: str, *numbers: Number) -> MakeTable:
+def scoreboard(name: str, title: str, *numbers: Number) -> MakeTable:
     """One of the paper's tables."""
 
     def make(material: Material) -> Table | None:
@@ -183,14 +185,14 @@ def _sheet(name: str, title: str, caption: str, panels: Sequence[Panel], columns
 REGRET = "Regret: mean of 1 − score over the online evaluations"
 RENDERINGS: Mapping[str, Rendering] = {
     "table-scores": Rendering(
-        tables=[scores("scores", "Score before → after, out of 100", "before", "after"), aggregates("after")],
+        tables=[scoreboard("scores", "Score before → after, out of 100", "before", "after"), aggregates("after")],
         sheets=[against_paper("after"), performance_profile("after")],
         paper=main_table,
         judged=("before", "after"),
         whole=True,
     ),
     "table-regret": Rendering(
-        tables=[scores("regret", REGRET, "regret"), aggregates("regret")],
+        tables=[scoreboard("regret", REGRET, "regret"), aggregates("regret")],
         sheets=[against_paper("regret"), performance_profile("regret")],
         paper=main_table,
         judged=("regret",),
@@ -198,8 +200,8 @@ RENDERINGS: Mapping[str, Rendering] = {
     ),
     "table-locomotion": Rendering(
         tables=[
-            scores("scores", "Score before → after", "before", "after"),
-            scores("regret", REGRET, "regret"),
+            scoreboard("scores", "Score before → after", "before", "after"),
+            scoreboard("regret", REGRET, "regret"),
             aggregates("after"),
         ],
         sheets=[against_paper("after"), performance_profile("after")],

@@ -166,7 +166,7 @@ def listing(entries: Sequence[Entry], *, hundredths: bool) -> Table:
         "paper prints for it here; the paper prints no spread of its own (6 seeds). A cell with fewer updates or steps "
         "than the paper's protocol, of any scale but paper, or with one seed, is at reduced scale, whatever they are."
     )
-    return Table("cells", "Cell by cell", [*heads, "verdict", "why"], body, note=note)
+    return Table("cells", "Cell by cell, with intervals", [*heads, "verdict", "why"], body, note=note)
 
 
 def _pair(entry: Entry, number: Number, style: Style, *, printed: bool) -> list[Cell]:

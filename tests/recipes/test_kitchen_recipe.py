@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ from calql.data.dataset import Dataset
 from calql.data.store import BuildContext
 from calql.envs.kitchen import GOALS, TASK_SETS
 from calql.errors import UserError
-from calql.recipes import kitchen, kitchen_check
+from calql.recipes import cloning, kitchen, kitchen_check
 from calql.recipes.kitchen import EVERYBODY, RECIPES, Demonstrations, as_dataset, four_tasks, read_demonstrations
 
 SOURCES = Path(os.environ.get("CALQL_SHARED_DATA", Path(__file__).resolve().parents[2].parent / "shared" / "data"))
@@ -40,6 +42,31 @@ def test_rewards_count_the_tasks_satisfied_now_and_demonstrations_end_terminal()
     assert np.array_equal(dataset.next_observations[0], dataset.observations[1])
     assert np.array_equal(dataset.next_observations[2], dataset.observations[2])  # not the next demonstration's
     assert as_dataset(made_up(), "mixed", "made up").rewards.tolist() == [0, 1, 1, 0, 0]
+
+
+def test_rollouts_are_paid_and_ended_as_demonstrations_are() -> None:
+    demonstrated = as_dataset(made_up(), "mixed", "made up")
+    as_played = replace(
+        demonstrated,
+        rewards=np.arange(5, dtype=np.float32),
+        terminals=np.zeros(5, bool),
+        truncated=demonstrated.terminals,
+    )
+    again = kitchen.as_demonstrated(as_played, "mixed")
+    assert again.rewards.tolist() == [0, 1, 1, 0, 0]
+    assert np.array_equal(again.terminals, demonstrated.terminals)
+    assert not again.truncated.any()
+
+
+@needs_sources
+def test_a_clones_rollouts_follow_the_demonstrations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kitchen, "CLONED_ROLLOUTS", 2)
+    monkeypatch.setattr(kitchen, "CLONED_STEPS", 6)
+    monkeypatch.setattr(cloning, "clone", partial(cloning.clone, updates=20))
+    dataset = RECIPES["kitchen-complete-cloned"].build(BuildContext(seed=0, sources=SOURCES))
+    assert (len(dataset), len(dataset.episode_ends)) == (3680 + 12, 21)
+    assert dataset.notes[-1].startswith("2 rollouts of a clone, 6 steps each")
+    assert RECIPES["kitchen-complete-cloned"].task == "kitchen-complete"
 
 
 def test_certify_tells_the_goal_the_reward_and_the_replay_apart() -> None:
@@ -128,12 +155,12 @@ def test_complete_is_d4rls_set_to_the_row() -> None:
 @needs_sources
 def test_partial_and_mixed_are_everybody_with_goals_of_their_own() -> None:
     context = BuildContext(seed=0, sources=SOURCES)
-    partial, mixed = (RECIPES[f"kitchen-{kind}"].build(context) for kind in ("partial", "mixed"))
-    assert len(partial) == len(mixed) == 131_352
-    assert np.array_equal(partial.actions, mixed.actions)
-    assert (four_tasks(partial).sum(), four_tasks(mixed).sum()) == (19, 0)
+    some, mixed = (RECIPES[f"kitchen-{kind}"].build(context) for kind in ("partial", "mixed"))
+    assert len(some) == len(mixed) == 131_352
+    assert np.array_equal(some.actions, mixed.actions)
+    assert (four_tasks(some).sum(), four_tasks(mixed).sum()) == (19, 0)
     with np.load(SOURCES / EVERYBODY.path) as stored:
-        assert np.array_equal(partial.rewards, stored["reward_partial_d4rl"])
+        assert np.array_equal(some.rewards, stored["reward_partial_d4rl"])
         assert np.array_equal(mixed.rewards, stored["reward_mixed_d4rl"])
     assert set(TASK_SETS["mixed"]) - set(TASK_SETS["partial"]) == {"bottom burner"}
 

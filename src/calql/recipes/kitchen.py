@@ -13,14 +13,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from calql.data.dataset import Bools, Dataset
+from calql.data.dataset import Bools, Dataset, concatenate
 from calql.data.store import BuildContext, Recipe, Source
-from calql.envs.kitchen import TASK_SETS, observation_60, solved
+from calql.envs.kitchen import TASK_SETS, Kitchen, observation_60, solved
 from calql.errors import UserError
+from calql.recipes.rollout import collect, policy_actor
 
 ORIGIN = "relay-policy-learning's kitchen demonstrations, replayed in FrankaKitchen-v1"
 COMPLETE = Source("kitchen/kitchen_complete_d4rl_layout.npz", "19 demonstrations of the four tasks", ORIGIN)
 EVERYBODY = Source("kitchen/kitchen_replayed_FrankaKitchen-v1.npz", "580 demonstrations", ORIGIN)
+
+CLONED_ROLLOUTS, CLONED_STEPS = 50, 280  # D4RL's own length of an episode
+CLONE_NOISE = 0.1  # before the tanh
 
 # the words of a demonstration's folder name -> tasks
 WORDS = {
@@ -93,10 +97,37 @@ def build(kind: str, context: BuildContext) -> Dataset:
     source = COMPLETE if kind == "complete" else EVERYBODY
     demonstrations = read_demonstrations(context.source(source))
     made = as_dataset(demonstrations, kind, f"kitchen-{kind}")
-    most = np.maximum.reduceat(made.rewards, made.episode_starts)
-    shares = ", ".join(f"{n} in {int((most == n).sum())}" for n in range(4, -1, -1) if (most == n).any())
-    note = f"{len(most)} demonstrations; most tasks of the goal satisfied at once: {shares}"
+    note = f"{len(made.episode_ends)} demonstrations; {_satisfied(made)}"
     return replace(made, notes=(note, "terminal at the end of every demonstration"))
+
+
+def build_with_clone(kind: str, context: BuildContext) -> Dataset:
+    """The demonstrations, and rollouts of a policy cloned from them."""
+    from calql.recipes.cloning import clone  # and with it JAX, which no other set needs
+
+    demonstrations = build(kind, context)
+    observations = np.asarray(demonstrations.observations, np.float32)
+    policy = clone(observations, demonstrations.actions, seed=context.seed, noise=CLONE_NOISE)
+    size = CLONED_ROLLOUTS * CLONED_STEPS
+    name = f"kitchen {kind} clone"
+    actor = partial(policy_actor, policy)
+    made = as_demonstrated(collect(context, name, partial(Kitchen, kind), actor, size, max_steps=CLONED_STEPS), kind)
+    note = f"{CLONED_ROLLOUTS} rollouts of a clone, {CLONED_STEPS} steps each; {_satisfied(made)}"
+    together = concatenate([demonstrations, made], source=f"kitchen-{kind}-cloned")
+    return replace(together, notes=(*demonstrations.notes, note))
+
+
+def as_demonstrated(rollouts: Dataset, kind: str) -> Dataset:
+    """Rewards and ends as those of demonstrations: tasks satisfied now, terminal at the end."""
+    rewards = solved(rollouts.observations[:, :30], TASK_SETS[kind]).sum(axis=1).astype(np.float32)
+    ends = rollouts.terminals | rollouts.truncated
+    return replace(rollouts, rewards=rewards, terminals=ends, truncated=np.zeros_like(ends))
+
+
+def _satisfied(dataset: Dataset) -> str:
+    most = np.maximum.reduceat(dataset.rewards, dataset.episode_starts)
+    shares = ", ".join(f"{n} in {int((most == n).sum())}" for n in range(4, -1, -1) if (most == n).any())
+    return f"most tasks of the goal satisfied at once: {shares}"
 
 
 def four_tasks(dataset: Dataset) -> Bools:
@@ -104,15 +135,19 @@ def four_tasks(dataset: Dataset) -> Bools:
     return np.asarray(np.maximum.reduceat(dataset.rewards, dataset.episode_starts) >= 4.0)
 
 
-def _recipe(kind: str, source: Source, summary: str) -> Recipe:
-    return Recipe(f"kitchen-{kind}", 1, partial(build, kind), (source,), summary, success=four_tasks)
+def _recipes(kind: str, source: Source, summary: str) -> tuple[Recipe, Recipe]:
+    name = f"kitchen-{kind}"
+    made = Recipe(name, 1, partial(build, kind), (source,), summary, success=four_tasks)
+    more = f"and {CLONED_ROLLOUTS} cloned rollouts"
+    cloned = replace(made, name=f"{name}-cloned", build=partial(build_with_clone, kind), summary=more, variant_of=name)
+    return made, cloned
 
 
 RECIPES = {
     recipe.name: recipe
     for recipe in (
-        _recipe("complete", COMPLETE, "demonstrations that do the four tasks of the goal"),
-        _recipe("partial", EVERYBODY, "all demonstrations; a few do the four tasks of the goal"),
-        _recipe("mixed", EVERYBODY, "all demonstrations; none does the four tasks of the goal"),
+        *_recipes("complete", COMPLETE, "demonstrations that do the four tasks of the goal"),
+        *_recipes("partial", EVERYBODY, "all demonstrations; a few do the four tasks of the goal"),
+        *_recipes("mixed", EVERYBODY, "all demonstrations; none does the four tasks of the goal"),
     )
 }

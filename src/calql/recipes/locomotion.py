@@ -17,7 +17,7 @@ from calql.data.dataset import Dataset, concatenate
 from calql.data.store import BuildContext, Recipe, Source
 from calql.envs.locomotion import BODIES, EPISODE_LIMIT, Runner
 from calql.recipes.policies import Policy, load_policy
-from calql.recipes.rollout import Actor, collect
+from calql.recipes.rollout import Actor, collect, policy_actor
 
 LEVELS = ("random", "medium", "medium-replay", "medium-expert", "expert")
 MILLION = 1_000_000
@@ -67,10 +67,6 @@ class Mixture:
 
 def random_actor(actions: int, episode: int) -> Actor:
     return RandomActor(actions)
-
-
-def policy_actor(policy: Policy, episode: int) -> Actor:
-    return policy.sample
 
 
 def mixed_actor(policy: Policy, episode: int) -> Actor:

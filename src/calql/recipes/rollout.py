@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from calql.data.dataset import Dataset, concatenate
 from calql.data.store import BuildContext
 from calql.recipes.parallel import ordered_map
+from calql.recipes.policies import Policy
 
 Actor = Callable[[NDArray[Any], np.random.Generator], NDArray[Any]]
 Row = tuple[NDArray[Any], NDArray[Any], float, NDArray[Any], bool]  # o, a, r, o', terminal
@@ -32,6 +33,11 @@ class Rollouts:
     first: int  # number of the first episode
     count: int
     max_steps: int = 1000
+
+
+def policy_actor(policy: Policy, episode: int) -> Actor:
+    """Actions sampled from a stored policy, in every episode alike."""
+    return policy.sample
 
 
 def episode_rng(seed: int, stream: int, episode: int) -> np.random.Generator:

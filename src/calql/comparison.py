@@ -62,7 +62,7 @@ EXPECTED: Mapping[str, Expectation] = {
     "cal-ql-utd20": Expectation((0.8, 1.0), "the same with fewer steps"),
     "cql": Expectation((0.5, 1.0), "solves it, after unlearning first where data are narrow"),
     "cql-sac": Expectation((0.3, 1.0), "may unlearn when the regulariser goes"),
-    "sac": Expectation((0.0, 0.2), "finds no reward from scratch within the budget"),
+    "sac": Expectation((0.0, 0.3), "its own noise seldom finds the reward within the budget: one seed of four at most"),
     "sac-offline": Expectation((0.25, 1.0), "logged rewards make up most of the pool: clearly above SAC without them"),
     "hybrid": Expectation((0.5, 1.0), "half of each batch holds logged successes"),
     "rlpd": Expectation((0.7, 1.0), "the same with critics that stand many updates"),

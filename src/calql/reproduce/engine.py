@@ -17,22 +17,30 @@ from calql.reproduce.folders import status
 from calql.tasks import get_task
 
 Tell = Callable[[str], None]
-MARGIN_S = 60.0  # kept back from --max-minutes: cells checkpoint, then tables and figures are written
+MARGIN_S = 90.0  # kept back from --max-minutes: cells checkpoint, then tables and figures are written
+REPORT_S = 20.0  # of which for the latter
+GRACE_S = 180.0  # for checkpoints, where no deadline presses; beyond it a cell loses what it did since its last one
 
 
 @dataclass
 class Stop:
     """Asked for by a signal, or by the clock."""
 
-    deadline: float | None = None  # of time.monotonic
+    deadline: float | None = None  # of time.monotonic, when cells are told to stop
+    end: float | None = None  # when all must be over
     asked: threading.Event = field(default_factory=threading.Event)
 
     @classmethod
     def after(cls, minutes: float | None) -> Stop:
         if minutes is None:
             return cls()
-        seconds = 60.0 * minutes
-        return cls(time.monotonic() + seconds - min(MARGIN_S, 0.3 * seconds))
+        end = time.monotonic() + 60.0 * minutes
+        return cls(end - min(MARGIN_S, 0.4 * 60.0 * minutes), end)
+
+    @property
+    def grace_s(self) -> float:
+        """Time that cells have for their last checkpoint."""
+        return GRACE_S if self.end is None else max(self.end - time.monotonic() - REPORT_S, 1.0)
 
     def __bool__(self) -> bool:
         return self.asked.is_set() or (self.deadline is not None and time.monotonic() >= self.deadline)

@@ -39,6 +39,7 @@ ADROIT = ("door-binary", "pen-binary", "relocate-binary")
 KITCHEN = ("kitchen-partial", "kitchen-mixed", "kitchen-complete")
 ANTMAZE = ("antmaze-large-diverse", "antmaze-large-play", "antmaze-medium-diverse", "antmaze-medium-play")
 MAIN = (*ADROIT, *KITCHEN, *ANTMAZE, "pick-place")
+NO_IMAGES = MAIN[:-1]  # the decision transformer takes none
 METHODS = ("cal-ql", "cql", "iql", "awac", "o3f", "odt", "cql-sac", "hybrid", "sac-offline", "sac")
 
 BODIES = ("hopper", "halfcheetah", "walker2d")
@@ -53,7 +54,8 @@ def _plain(*methods: str) -> tuple[Arm, ...]:
 
 
 def _main(name: str, title: str) -> Experiment:
-    return Experiment(name, title, MAIN, _plain(*METHODS))
+    arms = tuple(Arm(method, only=NO_IMAGES if method == "odt" else ()) for method in METHODS)
+    return Experiment(name, title, MAIN, arms)
 
 
 def _mixing(method: str, *ratios: float) -> tuple[Arm, ...]:

@@ -11,11 +11,10 @@ from pathlib import Path
 from calql.reproduce.cells import Cell
 from calql.reproduce.engine import Reporter, Stop, Tell, workers_of
 from calql.reproduce.folders import note_death, prepare
-from calql.reproduce.launch import launch
+from calql.reproduce.launch import kill, launch
 from calql.reproduce.machine import Machine, this_machine
 
 POLL_S = 0.1
-GRACE_S = 30.0  # for a checkpoint after being told to stop; beyond it a cell loses what it did since its last one
 
 
 @dataclass
@@ -46,10 +45,10 @@ class LocalEngine:
                 jobs = self._reap(jobs, reporter)
             if jobs:
                 tell(f"  stopping {len(jobs)} cells at their next checkpoint")
-                self._end(jobs, reporter)
+                self._end(jobs, stop.grace_s, reporter)
         finally:
             for job in jobs:
-                job.process.kill()
+                kill(job.process)
 
     def _free_gpu(self, jobs: Sequence[Job]) -> str | None:
         """The GPU with the fewest cells on it."""
@@ -71,14 +70,13 @@ class LocalEngine:
                 reporter.ended(job.cell)
         return [job for job in jobs if job.process.returncode is None]
 
-    def _end(self, jobs: Sequence[Job], reporter: Reporter) -> None:
+    def _end(self, jobs: Sequence[Job], grace_s: float, reporter: Reporter) -> None:
         for job in jobs:
             job.process.terminate()
-        until = time.monotonic() + GRACE_S
+        until = time.monotonic() + grace_s
         while jobs and time.monotonic() < until:
             time.sleep(POLL_S)
             jobs = self._reap(jobs, reporter)
         for job in jobs:
-            job.process.kill()
-            job.process.wait()
+            kill(job.process)
             reporter.ended(job.cell)

@@ -25,10 +25,10 @@ from calql.errors import UserError
 from calql.reproduce.cells import RUN, Cell
 from calql.reproduce.engine import Reporter, Stop, Tell, workers_of
 from calql.reproduce.folders import LOCK, Progress, note_death, prepare, read_progress, write_progress
-from calql.reproduce.launch import launch
+from calql.reproduce.launch import kill, launch
 
 POLL_S = 1.0
-GRACE_S = 30.0
+TAKEOVER_S = 60.0  # a cell whose worker was lost notices by itself, and leaves its folder
 Snapshot = bytes | None
 
 
@@ -52,7 +52,7 @@ class RayEngine:
             while jobs and not stop:
                 time.sleep(POLL_S)
                 jobs = [job for job in jobs if self._goes_on(ray, job, marker, reporter, tell)]
-            self._end(ray, jobs, reporter)
+            self._end(ray, jobs, stop.grace_s, reporter)
         finally:
             marker.unlink(missing_ok=True)
             for job in jobs:
@@ -97,12 +97,12 @@ class RayEngine:
         job.actor, job.looking = fresh.actor, fresh.looking
         return True
 
-    def _end(self, ray: Any, jobs: Sequence[Job], reporter: Reporter) -> None:
+    def _end(self, ray: Any, jobs: Sequence[Job], grace_s: float, reporter: Reporter) -> None:
         """Every cell that began checkpoints and ends; those that never got room are simply not sent."""
-        endings = {job.actor.end.remote(GRACE_S): job for job in jobs}
+        endings = {job.actor.end.remote(grace_s): job for job in jobs}
         if not endings:
             return
-        done, _ = ray.wait(list(endings), num_returns=len(endings), timeout=GRACE_S + 5.0)
+        done, _ = ray.wait(list(endings), num_returns=len(endings), timeout=grace_s + 5.0)
         for ending in done:
             try:
                 endings[ending].take(ray.get(ending))
@@ -146,7 +146,7 @@ class CellActor:
             if snapshot is not None:
                 unpack(snapshot, self._folder)
         self._shipped = _checkpoints(self._folder)
-        self._process = launch(self._folder, workers=workers, sharing=sharing, wait_s=GRACE_S)
+        self._process = launch(self._folder, workers=workers, sharing=sharing, wait_s=TAKEOVER_S)
 
     def look(self) -> Look:
         code = self._process.poll()
@@ -162,8 +162,7 @@ class CellActor:
         try:
             self._process.wait(grace_s)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            kill(self._process)
         return self.look()
 
     def _news(self, *, last: bool) -> Snapshot:

@@ -103,7 +103,7 @@ def _returns(
     observations, alive, returns = np.tile(state, (len(mazes), 1)), np.ones(len(mazes), bool), np.zeros(len(mazes))
     for step in range(experiment.task.episode_limit):
         chosen = actions if step == 0 else np.asarray(act(observations))
-        for index in np.flatnonzero(alive):
+        for index in map(int, np.flatnonzero(alive)):
             observations[index], _, success, _, _ = mazes[index].step(chosen[index])
             returns[index] += discount**step * (best if success else worst)
             alive[index] = not success

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import gymnasium
@@ -87,18 +87,17 @@ class Player:
         The numbers of a batch depend on its size in their last bits, so it keeps that size when lanes have
         ended: an episode follows from its request, the policy and how many are played with it.
         """
-        policy = jax.device_put(policy, jax.local_devices(backend="cpu")[0])
+        leaves, structure = jax.tree.flatten(jax.device_put(policy, jax.local_devices(backend="cpu")[0]))
+        act = _acting(self.stage.method, structure, explore)  # type: ignore[arg-type]  # methods hash
         envs = self._environments(len(requests))
         tracks = [Track([_reset(env, request.env_seed)]) for env, request in zip(envs, requests, strict=True)]
-        keys = np.stack([np.random.SeedSequence(request.entropy).generate_state(2) for request in requests])
-        observations = np.stack([track.observations[0] for track in tracks])
-        rewards = np.zeros(len(requests), np.float32)
-        carries = _start(self.stage.method, policy, len(requests))
+        keys = _widened([np.random.SeedSequence(request.entropy).generate_state(2) for request in requests])
+        observations = _widened([track.observations[0] for track in tracks])
+        rewards = np.zeros(len(keys), np.float32)
+        carries = _carries(self.stage.method, policy, len(keys))
         going = list(range(len(requests)))
         for timestep in range(self.stage.episode_limit):
-            actions, carries = _act(
-                self.stage.method, explore, policy, carries, observations, rewards, np.int32(timestep), keys
-            )
+            actions, carries = act(leaves, carries, observations, rewards, np.int32(timestep), keys)
             chosen = np.array(actions)
             for lane in going:
                 if requests[lane].random:
@@ -151,35 +150,47 @@ def lane(policies: Policy, index: int) -> Policy:
     return jax.tree.map(lambda leaf: leaf[index], policies)
 
 
+def _widened(rows: list[NDArray[Any]]) -> NDArray[Any]:
+    """Rows [lane, ...], a single one twice: products of a matrix and a vector take XLA twice the time."""
+    return np.stack(rows * 2 if len(rows) == 1 else rows)
+
+
 def _uniform(request: Request, timestep: int, dim: int) -> NDArray[np.float32]:
     """A uniform action that follows from the request and the step."""
     return np.random.default_rng([*request.entropy, timestep]).uniform(-1.0, 1.0, dim).astype(np.float32)
 
 
 @partial(jax.jit, static_argnums=(0, 2))
-def _start(method: Method, policy: Policy, width: int) -> Carry:
-    """Carries [lane, ...] at the start of an episode."""
+def _carries(method: Method, policy: Policy, width: int) -> Carry:
+    """[lane, ...] at the start of an episode."""
     return jax.tree.map(lambda leaf: jnp.repeat(leaf[None], width, axis=0), method.start(policy))
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def _act(
-    method: Method,
-    explore: bool,
-    policy: Policy,
-    carries: Carry,
-    observations: jax.Array,
-    rewards: jax.Array,
-    timestep: jax.Array,
-    keys: jax.Array,
-) -> tuple[jax.Array, Carry]:
-    """Actions [lane, action] for observations [lane, ...]."""
+@lru_cache(maxsize=64)
+def _acting(method: Method, structure: Any, explore: bool) -> Callable[..., tuple[jax.Array, Carry]]:
+    """The compiled function from observations [lane, ...] to actions [lane, action].
 
-    def one(carry: Carry, observation: jax.Array, reward: jax.Array, words: jax.Array):  # type: ignore[no-untyped-def]
-        key = jax.random.fold_in(jax.random.wrap_key_data(words, impl="threefry2x32"), timestep)
-        return method.act(policy, carry, Moment(observation, reward, timestep), key, explore=explore)
+    It takes the policy as leaves: taking the modules of a policy apart anew would cost more than a small
+    policy itself.
+    """
 
-    return jax.vmap(one)(carries, observations, rewards, keys)
+    def act(
+        leaves: list[jax.Array],
+        carries: Carry,
+        observations: jax.Array,
+        rewards: jax.Array,
+        timestep: jax.Array,
+        keys: jax.Array,
+    ) -> tuple[jax.Array, Carry]:
+        policy = jax.tree.unflatten(structure, leaves)
+
+        def one(carry: Carry, observation: jax.Array, reward: jax.Array, words: jax.Array):  # type: ignore[no-untyped-def]
+            key = jax.random.fold_in(jax.random.wrap_key_data(words, impl="threefry2x32"), timestep)
+            return method.act(policy, carry, Moment(observation, reward, timestep), key, explore=explore)
+
+        return jax.vmap(one)(carries, observations, rewards, keys)
+
+    return jax.jit(act)
 
 
 def _reset(env: gymnasium.Env[Any, Any], seed: int) -> np.ndarray:

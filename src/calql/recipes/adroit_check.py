@@ -2,42 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calql.data.certify import Certifier, Check, Recording, spread_rows
 from calql.data.dataset import Bools
-from calql.envs.adroit import HANDS, AdroitBinary
-from calql.recipes.adroit_human import read_human, replay, start_of, success_of
+from calql.envs.adroit import HANDS, AdroitBinary, State
+from calql.recipes.adroit_human import read_human, replay, start_of_row, success_of
 
 SHAPES = {"pen": ((45,), (24,)), "door": ((39,), (28,)), "relocate": ((39,), (30,))}
 
 
+# what the hand moves: its entries in an observation, and the most that one step may miss them by (median)
+MOVED = {
+    "pen": (slice(24, 27), "the pen's position (m)", 0.001),
+    "door": (slice(28, 29), "the hinge (rad)", 0.005),
+    "relocate": (slice(36, 39), "the ball's position (m)", 0.002),
+}
+JOINTS = {"pen": 24, "door": 27, "relocate": 30}  # of the hand, first in an observation
+MOST_STEPS = 200
+
+Columns = Mapping[str, NDArray[Any]]
+
+
 def check(task: str, recording: Recording) -> Sequence[Check]:
-    """Binary rewards follow from the observations; recordings that know their states replay."""
+    """Binary rewards follow from the observations; recordings that know their states are replayed."""
     dataset = recording.dataset
     checks: list[Check] = []
     if set(np.unique(dataset.rewards)) <= {-1.0, 0.0}:
         solved = success_of(task, dataset.next_observations)
         unlike = (solved != (dataset.rewards == 0.0)) | (solved != dataset.terminals)
         checks.append(Check("share of rows whose reward or end differs", float(np.mean(unlike)), 0.001))
-    if recording.path is not None and _knows_states(recording.path):
+    columns = _columns(recording.path)
+    if "infos_qpos" in columns:
+        checks += one_step_checks(task, columns)
+    elif recording.path is not None and "init_qpos" in columns:
         checks += replay_checks(task, recording.path)
     if not checks:  # neither binary rewards nor states: nothing could be compared
         checks.append(Check("rows that can be compared", 0.0, 1.0, at_least=True))
     return checks
 
 
+def _columns(path: Path | None) -> Columns:
+    if path is None or path.suffix != ".npz":
+        return {}
+    with np.load(path, allow_pickle=False) as stored:
+        return dict(stored)
+
+
 def replay_checks(task: str, path: Path) -> list[Check]:
     """Demonstrations replayed from where they start: door by its widest opening, relocate by its success."""
     env = AdroitBinary(task, ends=False)
-    if task == "pen":
-        error = float(np.median(pen_drift(env, path)))
-        return [Check("one-step error of the pen's position, median (m)", error, 0.001)]
     pairs = [(d.observations, *replay(env, d)) for d in read_human(task, path)]
     if task == "door":
         widest = [abs(seen[:-1, 28].max() - recorded[:, 28].max()) for recorded, seen, _ in pairs]
@@ -51,24 +71,38 @@ def _share(what: str, passed: Bools, least: float) -> Check:
     return Check(f"share {what}", float(passed.mean()), least, at_least=True, detail=detail)
 
 
-def pen_drift(env: AdroitBinary, path: Path, most: int = 200) -> NDArray[np.float64]:
-    """Error of the pen's position after one step from recorded states: its spin outruns any longer replay."""
-    with np.load(path, allow_pickle=False) as stored:
-        columns = dict(stored)
-    goes_on = np.flatnonzero(~(columns["timeouts"] | columns["terminals"])[:-1])
-    errors = []
-    for row in goes_on[spread_rows(len(goes_on), most)]:
-        env.reset(options={"state": start_of("pen", columns, 0, slice(row, row + 1))})
-        seen = env.step(columns["actions"][row])[0]
-        errors.append(np.linalg.norm(seen[24:27] - columns["observations"][row + 1, 24:27]))
-    return np.asarray(errors, np.float64)
+def one_step_checks(task: str, columns: Columns) -> list[Check]:
+    """D4RL's layout, in which every row knows its state: one step from each, as a pen's spin outruns longer replays."""
+    env = AdroitBinary(task, ends=False)
+    entries, what, limit = MOVED[task]
+    goes_on = np.flatnonzero(~(columns["timeouts"] | columns["terminals"]).astype(bool)[:-1])
+    moved, hand = [], []
+    for row in goes_on[spread_rows(len(goes_on), MOST_STEPS)]:
+        env.reset(seed=0, options={"state": recorded_state(env, columns, row)})
+        error = env.step(columns["actions"][row])[0] - columns["observations"][row + 1]
+        moved.append(float(np.linalg.norm(error[entries])))
+        hand.append(float(np.abs(error[: JOINTS[task]]).max()))
+    return [
+        Check(f"one-step error of {what}, median", float(np.median(moved)), limit, detail=_high(moved)),
+        Check("one-step error of the worst joint (rad), median", float(np.median(hand)), 0.02, detail=_high(hand)),
+    ]
 
 
-def _knows_states(path: Path) -> bool:
-    if path.suffix != ".npz" or not path.is_file():
-        return False
-    with np.load(path, allow_pickle=False) as stored:
-        return "init_qpos" in stored or "infos_desired_orien" in stored
+def recorded_state(env: AdroitBinary, columns: Columns, row: int) -> State:
+    """The state of a row, as the environment takes it."""
+    if env.task != "relocate":
+        return start_of_row(env.task, columns, row)
+    # the recorded places of ball and target are not those of the observations: put them where these saw them
+    seen = columns["observations"][row]
+    joints = {name: columns[f"infos_{name}"][row].astype(np.float64) for name in ("qpos", "qvel")}
+    env.reset(seed=0, options={"state": {**joints, "obj_pos": np.zeros(3), "target_pos": np.zeros(3)}})
+    data = env.simulation.data
+    palm, displaced = data.site_xpos[env.scene.S_grasp_site_id].copy(), data.xpos[env.scene.obj_body_id].copy()
+    return {**joints, "obj_pos": palm - seen[30:33] - displaced, "target_pos": palm - seen[33:36]}
+
+
+def _high(errors: Sequence[float]) -> str:
+    return f"90%: {np.quantile(errors, 0.9):.4f}"
 
 
 CERTIFIERS = {f"{task}-binary": Certifier(*SHAPES[task], partial(check, task)) for task in HANDS}

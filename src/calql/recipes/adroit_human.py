@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,10 +60,10 @@ def _episodes(columns: dict[str, NDArray[Any]]) -> Iterator[slice]:
     yield from (slice(int(a), int(b)) for a, b in itertools.pairwise([0, *ends]))
 
 
-def start_of(task: str, columns: dict[str, NDArray[Any]], index: int, rows: slice) -> State:
-    if task == "pen":  # D4RL's layout: every row knows its state
-        names = ("qpos", "qvel", "desired_orien")
-        return {name: columns[f"infos_{name}"][rows][0].astype(np.float64) for name in names}
+def start_of(task: str, columns: Mapping[str, NDArray[Any]], index: int, rows: slice) -> State:
+    """The state in which a demonstration begins."""
+    if task == "pen":
+        return start_of_row(task, columns, rows.start)
     qpos = columns["init_qpos"][index].astype(np.float64)
     if task == "door":
         return {
@@ -73,6 +73,12 @@ def start_of(task: str, columns: dict[str, NDArray[Any]], index: int, rows: slic
         }
     places = {"obj_pos": columns["init_obj_pos"][index], "target_pos": columns["init_target_pos"][index]}
     return {"qpos": qpos, "qvel": np.zeros_like(qpos), **places}
+
+
+def start_of_row(task: str, columns: Mapping[str, NDArray[Any]], row: int) -> State:
+    """D4RL's layout: every row knows its state."""
+    names = ("qpos", "qvel", {"pen": "desired_orien", "door": "door_body_pos"}[task])
+    return {name: columns[f"infos_{name}"][row].astype(np.float64) for name in names}
 
 
 def replay(env: AdroitBinary, demonstration: Demonstration) -> tuple[NDArray[np.float32], Bools]:

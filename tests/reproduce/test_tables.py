@@ -116,6 +116,21 @@ def test_latex_escapes_what_latex_reads():
     assert text.count(r"\begin") == text.count(r"\end")
 
 
+def test_long_tables_go_over_several_pages_of_latex():
+    rows = [[Cell(f"row {place}"), Cell("a word " * 10)] for place in range(100)]
+    text = latex(Table("t", "Long", ["a", "b"], rows, foot=[[Cell("average"), Cell("")]]))
+    assert text.count(r"\begin{tabular}{lp{4cm}}") == 3
+    assert text.count("row ") == 100
+    assert text.count("average") == 1
+    assert text.count(r"\caption{Long, continued}") == 2
+
+
+def test_averages_stay_below_however_the_table_is_sorted(tmp_path):
+    body, foot = html(scores_board(tmp_path, Made("door-binary", "cal-ql"))).split("<tfoot>")
+    assert "average" not in body.split("<tbody>")[1]
+    assert foot.count("average</td>") == 4  # three domains of several tasks, and all
+
+
 @given(st.text(alphabet="ab&%$#_{}~^\\<>|→", max_size=20))
 def test_latex_text_leaves_no_special_character_bare(text):
     rest = latex_text(text).replace(r"$\to$", "")

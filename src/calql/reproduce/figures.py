@@ -18,6 +18,7 @@ from calql.results import style
 from calql.results.timeline import short
 
 WIDTH, PANEL_HEIGHT, LEGEND_HEIGHT = 10.0, 2.7, 0.55  # inches
+LEGEND, HANDLE = 120, 8  # letters that a line of the legend takes, and how many a sample of a line counts for
 DASHED: style.Dash = (0, (2, 2))
 MARKERS = ("o", "s", "^")
 POINT: dict[str, Any] = {"markersize": 6.0, "markeredgecolor": "white"}
@@ -117,4 +118,5 @@ def _legend(figure: Figure, panels: Sequence[Panel]) -> None:
         for line in shown_in_legend(panels)
     ]  # fmt: skip
     if handles:
-        figure.legend(handles=handles, loc="outside upper left", ncols=min(len(handles), 7))
+        widest = max(len(str(handle.get_label())) for handle in handles) + HANDLE
+        figure.legend(handles=handles, loc="outside upper left", ncols=min(len(handles), max(LEGEND // widest, 1)))

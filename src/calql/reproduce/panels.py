@@ -88,12 +88,16 @@ class Grouping:
 
 
 def _label(result: Result) -> str:
-    return f"{method_name(result.method)} {result.variant}".strip()
+    return f"{method_name(result.method)} {_variant(result)}".strip()
+
+
+def _variant(result: Result) -> str:
+    return result.variant.replace("_", " ")
 
 
 BY_TASK = Grouping(lambda result: result.task, _label)
 BY_METHOD = Grouping(
-    lambda result: f"{method_name(result.method)} on {result.task}", lambda result: result.variant or "as it is"
+    lambda result: f"{method_name(result.method)} on {result.task}", lambda result: _variant(result) or "as it is"
 )
 
 

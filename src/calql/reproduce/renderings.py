@@ -268,8 +268,9 @@ RENDERINGS: Mapping[str, Rendering] = {
         sheets=[
             idea(
                 "figure-4", "A slice of Q over actions (Figure 4)",
-                "At one logged state, over the first component of the action. A peak of Q where the true return is low "
-                "draws the policy away from what the data know.",
+                "At a logged state, over the first component of the action; means over seeds. The true return is that "
+                "of taking the action and then following the policy. A peak of Q where it is low draws the policy away "
+                "from what the data know.",
             ),
             switch(
                 "switch", "Score and average Q through the switch", "Of the cells that were fine-tuned.",

@@ -13,6 +13,9 @@ LATEX = {
     "|": r"\textbar{}", "→": r"$\to$", "≠": r"$\neq$", "±": r"$\pm$", "−": "$-$", "·": r"$\cdot$", "′": "$'$",
 }  # fmt: skip
 
+PAGE_ROWS = 45  # of a LaTeX table: more do not fit a page
+WRAPPED = 40  # characters that a LaTeX column takes without wrapping
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -49,18 +52,29 @@ def markdown(table: Table) -> str:
 
 
 def latex(table: Table) -> str:
-    """A floating table of plain LaTeX: nothing to load, every special character escaped."""
-    columns = "l" + "c" * (len(table.heads) - 1)
-    parts = [_latex_rows([[Cell(head) for head in table.heads]]), _latex_rows(table.body)]
-    parts += [_latex_rows(table.foot)] if table.foot else []
-    caption = f"{table.title}. {table.note}" if table.note else table.title
+    """Floating tables of plain LaTeX, one for each page: nothing to load, every special character escaped."""
+    starts = range(0, len(table.body) or 1, PAGE_ROWS)
+    return "\n".join(_latex_page(table, start, last=start == starts[-1]) for start in starts)
+
+
+def _latex_page(table: Table, start: int, *, last: bool) -> str:
+    columns = "".join(_latex_column(table, place) for place in range(len(table.heads)))
+    parts = [_latex_rows([[Cell(head) for head in table.heads]]), _latex_rows(table.body[start : start + PAGE_ROWS])]
+    parts += [_latex_rows(table.foot)] if last else []
+    caption = f"{table.title}, continued" if start else f"{table.title}. {table.note}".strip()
     return "\n".join(
         (
             r"\begin{table}", r"\centering", r"\scriptsize", rf"\begin{{tabular}}{{{columns}}}", r"\hline",
             "\n\\hline\n".join(part for part in parts if part), r"\hline", r"\end{tabular}",
-            rf"\caption{{{latex_text(caption)}}}", rf"\label{{tab:{table.name}}}", r"\end{table}",
+            rf"\caption{{{latex_text(caption)}}}", rf"\label{{tab:{table.name}{start or ''}}}", r"\end{table}",
         )
     ) + "\n"  # fmt: skip
+
+
+def _latex_column(table: Table, place: int) -> str:
+    """Long texts are wrapped."""
+    long = any(len(row[place].text) > WRAPPED for row in table.body)
+    return "p{4cm}" if long else "c" if place else "l"
 
 
 def html(table: Table) -> str:

@@ -33,6 +33,7 @@ from calql.results.metrics import write_atomically
 from calql.tasks import get_task
 
 TOLD = ("recipe", "version", "seed", "size", "sha256", "transitions", "episodes", "sources")  # of a set's manifest
+BLOCK_ON_CPU = 10  # updates between two looks at the clock: a hundred of the paper's networks take a minute there
 FAILED = 1  # exit code; a cell that finished or was stopped ends with 0
 
 
@@ -95,7 +96,8 @@ def _experiment(cell: Cell, dataset: Path | None, workers: int) -> Experiment:
     choice = Choice(task=cell.task, method=cell.method, dataset=None if dataset is None else str(dataset))
     task, data, notes = experiments.resolve_task(choice)
     run, learner = experiments.defaults(choice, task)
-    changes = {**cell.options, "seeds": cell.seeds, "workers": workers}
+    block = min(run.block, BLOCK_ON_CPU) if jax.default_backend() == "cpu" else run.block
+    changes = {"block": block, **cell.options, "seeds": cell.seeds, "workers": workers}
     run, learner = experiments.set_options(run, learner, changes, cell.method)
     if dataset is not None:
         task = replace(task, held_out_data=None)

@@ -1,0 +1,84 @@
+"""`calql reproduce NAME --scale smoke` for every name: from the command line to the report, with real processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from calql.cli import main
+from calql.reproduce.experiments import EXPERIMENTS
+from calql.reproduce.tidy import read_table
+
+# Every name with as many of its methods as show something new; the rest of its smoke run is more of the same.
+CHOSEN = {
+    "fig-analysis": ["--methods", "iql", "--seeds", "1"],
+    "fig-utd": ["--methods", "rlpd", "--seeds", "1"],
+    "fig-data": ["--methods", "cql", "--seeds", "1"],
+    "fig-reference": ["--seeds", "1"],
+    "table-locomotion": ["--methods", "cal-ql", "--seeds", "1"],
+    "fig-iql": ["--methods", "iql", "--seeds", "1", "--jobs", "2"],
+    "fig-mixing": ["--methods", "iql", "--seeds", "1"],
+    "fig-idea": ["--methods", "cal-ql", "--seeds", "1"],
+}
+SHARED = ("table-scores", "table-regret", "fig-curves")
+
+
+def _reproduce(name: str, out: Path, *words: str) -> Path:
+    assert main(["reproduce", name, "--scale", "smoke", "--out", str(out), *words]) == 0
+    return out / f"{name}-smoke"
+
+
+def _check(name: str, folder: Path) -> None:
+    rows = read_table(folder / "results.csv")
+    assert rows
+    assert {row["experiment"] for row in rows} == {name}
+    assert {row["finished"] for row in rows} == {"1"}
+    assert {row["phase"] for row in rows} >= {"offline"}
+    assert all(row["commit"] and row["device"] and row["command"] and row["dataset"] for row in rows)
+    for file in ("report.html", "tables.md", "tables.tex"):
+        assert (folder / file).stat().st_size > 0, file
+    assert list(folder.glob("*.png"))
+    assert list(folder.glob("*.svg"))
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_the_whole_path(name: str, tmp_path: Path) -> None:
+    folder = _reproduce(name, tmp_path, *CHOSEN[name])
+    _check(name, folder)
+    if name == "fig-idea":
+        assert len((folder / "idea.csv").read_text().splitlines()) == 1 + 2 * 2 * 6  # moments, states, actions
+
+
+def test_tables_and_curves_run_their_cells_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in SHARED:
+        _check(name, _reproduce(name, tmp_path))
+    said = capsys.readouterr().out
+    assert said.count("2 cells, 0 finished before") == 1
+    assert said.count("2 cells, 2 finished before") == 2
+
+
+def test_every_name_is_here() -> None:
+    assert {*CHOSEN, *SHARED} == set(EXPERIMENTS)
+
+
+def test_a_failure_shows_in_the_exit_code_and_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Data that need a recording which is not there: the cell fails, the report is written all the same."""
+    words = ["--scale", "small", "--tasks", "door-binary", "--methods", "cal-ql", "--out", str(tmp_path)]
+    assert main(["reproduce", "table-scores", *words]) == 1
+    assert "failed: door-binary.cal-ql" in capsys.readouterr().out
+    assert "adroit_door_human" in (tmp_path / "table-scores-small" / "report.html").read_text()
+
+
+def test_a_dry_run_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "fig-curves", "--scale", "paper", "--dry-run", "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert said.count("not run") == 109
+    assert "6,000,000" in said  # door: 6 seeds of a million steps and 20,000 updates
+    assert not any(tmp_path.iterdir())
+
+
+def test_unknown_names_suggest_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "fig-curve"]) == 2
+    assert "did you mean 'fig-curves'?" in capsys.readouterr().err
+    assert main(["reproduce", "fig-theory", "--tasks", "door-binary"]) == 2

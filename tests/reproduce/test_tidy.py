@@ -1,0 +1,73 @@
+"""The tidy table holds every evaluation of every seed, and what it came from."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from reproduce_cells import tiny_cell
+
+from calql.errors import UserError
+from calql.reproduce.cells import Cell
+from calql.reproduce.folders import prepare
+from calql.reproduce.tidy import read_table, write_table
+
+EVALUATION = {"phase": "online", "switch": False, "update": 30, "env_steps": 200, "score": 0.5, "return": -1.0}
+
+
+def _with_run(root: Path, cell: Cell, rows: list[dict[str, object]], *, finished: bool) -> None:
+    folder = prepare(root, cell)
+    (folder / "run").mkdir()
+    config = {
+        "task": cell.task,
+        "method": cell.method,
+        "seeds": [0],
+        "run": {"offline_updates": 20, "online_steps": 200},
+        "dataset": {"fingerprint": "0123abcd", "source": "/somewhere/on/this/machine/data.npz"},
+        "versions": {"commit": "c0ffee", "jax": "1.2.3", "device": "cpu"},
+        "command": "calql train ...",
+    }
+    (folder / "run" / "config.json").write_text(json.dumps(config))
+    (folder / "run" / "status.json").write_text(json.dumps({"finished": finished}))
+    (folder / "run" / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "provenance.json").write_text(json.dumps({"dataset": "built/a/data.npz", "manifest": {"sha256": "ff"}}))
+
+
+def test_a_row_for_every_evaluation_with_its_provenance(tmp_path: Path) -> None:
+    done = dataclasses.replace(tiny_cell(), variant="narrow", paper_online_steps=9, shortened="much")
+    half, never = tiny_cell("cql"), tiny_cell("sac")
+    _with_run(tmp_path, done, [{"seed": s, **EVALUATION, "average_q": None} for s in (0, 1)], finished=True)
+    _with_run(tmp_path, half, [{"seed": 0, **EVALUATION, "bound_rate/q1/policy": 0.25}], finished=False)
+    path = write_table("fig-data", [done, half, never], tmp_path, tmp_path / "out" / "results.csv")
+    rows = read_table(path)
+    assert [(row["cell"], row["seed"], row["finished"]) for row in rows] == [
+        (done.id, "0", "1"),
+        (done.id, "1", "1"),
+        (half.id, "0", "0"),
+    ]
+    expected = {
+        "experiment": "fig-data",
+        "variant": "narrow",
+        "switch": "0",
+        "score": "0.5",
+        "average_q": "",
+        "bound_rate/q1/policy": "",
+        "offline_updates": "20",
+        "paper_online_steps": "9",
+        "shortened": "much",
+        "commit": "c0ffee",
+        "calql": "",
+        "dataset": "built/a/data.npz",
+        "dataset_fingerprint": "0123abcd",
+        "dataset_manifest": '{"sha256": "ff"}',
+    }
+    assert {name: rows[0][name] for name in expected} == expected
+    assert rows[2]["bound_rate/q1/policy"] == "0.25"
+    assert "/somewhere" not in path.read_text()
+
+
+def test_a_table_that_is_not_there_is_a_mistake_to_mend(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="calql reproduce"):
+        read_table(tmp_path / "results.csv")

@@ -81,16 +81,13 @@ class ActorCritic(Defaults):
         key_target, key_gap = jax.random.split(key)
         target = self.td_target(state, batch, key_target)
         features = critics.encode(batch.observations)
-        q_data = q_values(critics, features, batch.actions)  # [critic, batch]
-        td = losses.squared_error(q_data, target)  # [critic]
-        metrics = {
-            "td_loss": jnp.mean(td),
-            "average_q_batch": jnp.mean(q_data),
-            "average_target": jnp.mean(target),
-        }
         if not self.options.conservative:
+            td, metrics = self.td_error(q_values(critics, features, batch.actions), target)
             return self.over_critics(td), metrics
-        gaps, bound_rates = self.gaps(critics, features, q_data, state, batch, key_gap)  # [critic]
+        actions, log_probs = self.compared_actions(state, batch, key_gap)
+        q = q_values(critics, features, actions)  # [critic, batch, 1 + 3 sample]: the logged action first
+        td, metrics = self.td_error(q[..., 0], target)
+        gaps, bound_rates = self.gaps(q, log_probs, state, batch)  # [critic]
         weight = state.numbers.conservative_weight
         if self.options.dual:
             penalty = self.multiplier(state.raw_multiplier) * weight * (gaps - state.numbers.gap)
@@ -98,6 +95,15 @@ class ActorCritic(Defaults):
             penalty = weight * gaps
         metrics |= {"conservative_gap": jnp.mean(gaps)} | bound_rates
         return self.over_critics(td + self.penalty_mask(key_gap) * penalty), metrics
+
+    def td_error(self, q_data: jax.Array, target: jax.Array) -> tuple[jax.Array, Metrics]:
+        """Mean squared error of each critic [critic]; q_data [critic, batch]."""
+        td = losses.squared_error(q_data, target)
+        return td, {
+            "td_loss": jnp.mean(td),
+            "average_q_batch": jnp.mean(q_data),
+            "average_target": jnp.mean(target),
+        }
 
     def td_target(self, state: LearnerState, batch: Transitions, key: jax.Array) -> jax.Array:
         """r + discount (1 - terminal) max over actions of min over target critics."""
@@ -114,24 +120,28 @@ class ActorCritic(Defaults):
             q = q - self.temperature(state.raw_temperature) * log_probs
         return losses.backup(batch.rewards, batch.terminals, state.numbers.discount, losses.pessimistic_best(q))
 
-    def gaps(
-        self,
-        critics: Critics,
-        features: jax.Array,
-        q_data: jax.Array,
-        state: LearnerState,
-        batch: Transitions,
-        key: jax.Array,
-    ) -> tuple[jax.Array, Metrics]:
-        """The regulariser of each critic [critic], and how often the reference value bounds it."""
+    def compared_actions(
+        self, state: LearnerState, batch: Transitions, key: jax.Array
+    ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+        """The logged action, then the sampled ones: uniform, of the policy at s, of the policy at s'.
+
+        Actions [batch, 1 + 3 sample, action]; the log-probabilities [batch, sample] of the policy's own.
+        """
         key_random, key_policy, key_next = jax.random.split(key, 3)
         count, (rows, dim) = self.options.sampled_actions, batch.actions.shape
         uniform = jax.random.uniform(key_random, (rows, count, dim), minval=-1.0, maxval=1.0)
-        policy = state.policy
-        at_state, log_prob_policy = sample(policy(batch.observations), key_policy, (count,))
-        at_next, log_prob_next = sample(policy(batch.next_observations), key_next, (count,))
-        actions = jnp.concatenate([uniform, at_state, at_next], axis=1)  # [batch, 3 sample, action]
-        q_random, q_policy, q_next = jnp.split(q_values(critics, features, actions), 3, axis=2)
+        at_state, log_prob_policy = sample(state.policy(batch.observations), key_policy, (count,))
+        at_next, log_prob_next = sample(state.policy(batch.next_observations), key_next, (count,))
+        actions = jnp.concatenate([batch.actions[:, None], uniform, at_state, at_next], axis=1)
+        return actions, (log_prob_policy, log_prob_next)
+
+    def gaps(
+        self, q: jax.Array, log_probs: tuple[jax.Array, jax.Array], state: LearnerState, batch: Transitions
+    ) -> tuple[jax.Array, Metrics]:
+        """The regulariser of each critic [critic], and how often the reference value bounds it."""
+        q_data, dim = q[..., 0], batch.actions.shape[-1]
+        q_random, q_policy, q_next = jnp.split(q[..., 1:], 3, axis=2)
+        log_prob_policy, log_prob_next = log_probs
         reference = jnp.where(state.numbers.calibrate > 0, batch.reference, -jnp.inf)
 
         def one_critic(data: jax.Array, random: jax.Array, current: jax.Array, after: jax.Array) -> jax.Array:
@@ -315,6 +325,7 @@ class ActorCritic(Defaults):
             key=key_critic,
             layer_norm=o.critic_layer_norm,
             shared_head=o.shared_head,
+            kernel=o.critic_kernel if jax.default_backend() == "gpu" else "plain",
             style=style,
         )
         at_one = math.log(math.e - 1.0) if o.temperature_form == "softplus" else 0.0  # where alpha is 1

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import tyro
 
 from calql.methods.base import require
-from calql.networks import Initialiser, Precision
+from calql.networks import Initialiser, Kernel, Precision
 
 Widths = Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT [INT ...]")]
 
@@ -48,6 +48,8 @@ class ActorCriticOptions:
     """Bounds of the log standard deviation (WSRL: -11.513 2.303, a deviation of 1e-5 to 10)."""
     precision: Precision = "float32"
     """Arithmetic of the hidden layers; outputs and losses are float32 either way."""
+    critic_kernel: Kernel = "plain"
+    """On a GPU, in bfloat16: 'fused' keeps activations on the chip through the critics' layers. Elsewhere: plain."""
 
     # Optimisation
     batch_size: int = 256

@@ -1,6 +1,6 @@
 """Networks as pytrees: perceptrons, policies, the ensemble of critics, the causal transformer, the image encoder."""
 
-from calql.networks.critic import Critics, Value, move_towards, q_values
+from calql.networks.critic import Critics, Kernel, Value, move_towards, q_values
 from calql.networks.features import Identity, Pixels, Spec, Standardise, make_encoder
 from calql.networks.mlp import MLP, Initialiser, Precision, Style, drop_out, linear
 from calql.networks.policy import (
@@ -23,6 +23,7 @@ __all__ = [
     "Gaussian",
     "Identity",
     "Initialiser",
+    "Kernel",
     "Pixels",
     "Precision",
     "Spec",

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from calql.networks import fused
 from calql.networks.mlp import MLP, Style
 
 Network = TypeVar("Network")
+Kernel = Literal["plain", "fused"]
 
 
 class Critics(eqx.Module):
@@ -20,6 +22,7 @@ class Critics(eqx.Module):
     encoder: Callable[[jax.Array], jax.Array]
     members: MLP  # every leaf [critic, ...]
     shared_head: bool = eqx.field(static=True)
+    kernel: Kernel = eqx.field(static=True)
 
     def __init__(
         self,
@@ -33,6 +36,7 @@ class Critics(eqx.Module):
         layer_norm: bool = False,
         style: Style = Style(),
         shared_head: bool = False,
+        kernel: Kernel = "plain",
     ) -> None:
         def member(key: jax.Array) -> MLP:
             return MLP(
@@ -44,7 +48,7 @@ class Critics(eqx.Module):
                 style=style,
             )
 
-        self.encoder, self.shared_head = encoder, shared_head
+        self.encoder, self.shared_head, self.kernel = encoder, shared_head, kernel
         self.members = jax.lax.map(member, jax.random.split(key, count))  # not vmap: see Program.start
 
     def encode(self, observations: jax.Array) -> jax.Array:
@@ -89,14 +93,13 @@ def q_values(critics: Critics, features: jax.Array, actions: jax.Array) -> jax.A
 
     With actions [batch, sample, action]: Q [critic, batch, sample].
     """
-    if actions.ndim == 3:
-        features = jnp.broadcast_to(features[:, None], (*actions.shape[:2], features.shape[-1]))
-    inputs = jnp.concatenate([features, actions], axis=-1)
-    rows = inputs.reshape(-1, inputs.shape[-1])
-    values = jax.vmap(lambda member: member(rows))(
-        _with_one_head(critics.members) if critics.shared_head else critics.members
-    )
-    return values.reshape(-1, *actions.shape[:-1])
+    members = _with_one_head(critics.members) if critics.shared_head else critics.members
+    if critics.kernel == "fused" and fused.supports(members, actions):
+        return fused.q_of_pairs(members, features, actions)
+    count = members.output.weight.shape[0]
+    # One copy for each critic: as a batch axis of every product, critics need no transposition after the first.
+    features, actions = (jnp.broadcast_to(x, (count, *x.shape)) for x in (features, actions))
+    return jax.vmap(MLP.of_pairs)(members, features, actions)[..., 0]
 
 
 def move_towards(target: Network, online: Network, rate: jax.Array) -> Network:

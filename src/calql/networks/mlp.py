@@ -61,16 +61,42 @@ class MLP(eqx.Module):
         All rows at once rather than one by one under vmap: the product then comes out in the layout
         that the next layer reads, with no transposition in between.
         """
-        dtype = jnp.dtype(self.precision)
-        x = x.astype(dtype)
-        for depth, layer in enumerate(self.hidden):
-            x = _affine(layer, x, dtype)
+        return self._after_first(_affine(self._first, x, self.dtype), dropout=dropout, key=key)
+
+    def of_pairs(self, features: jax.Array, actions: jax.Array) -> jax.Array:
+        """Of features [batch, feature] joined with actions [batch, (sample,) action], to [batch, (sample,) output].
+
+        The first layer takes each state once, however many actions it is paired with.
+        """
+        first, size = self._first, features.shape[-1]
+        at_state = _affine(first, features, self.dtype, slice(size))
+        joined = _product(actions.reshape(-1, actions.shape[-1]), first.weight[:, size:], self.dtype)
+        if actions.ndim > features.ndim:
+            at_state = at_state[:, None]
+        joined = at_state + joined.reshape(*actions.shape[:-1], -1)
+        return self._after_first(joined.reshape(-1, joined.shape[-1])).reshape(*actions.shape[:-1], -1)
+
+    def _after_first(self, x: jax.Array, *, dropout: float = 0.0, key: jax.Array | None = None) -> jax.Array:
+        """From what the first layer gives, before its ReLU, to the output."""
+        if not self.hidden:
+            return x.astype(jnp.float32)
+        for depth in range(len(self.hidden)):
+            if depth:
+                x = _affine(self.hidden[depth], x, self.dtype)
             if self.norms:
-                x = _normalise(self.norms[depth], x.astype(jnp.float32)).astype(dtype)
+                x = _normalise(self.norms[depth], x.astype(jnp.float32)).astype(self.dtype)
             x = jax.nn.relu(x)
             if dropout and key is not None:
                 x = drop_out(x, dropout, jax.random.fold_in(key, depth))
-        return _affine(self.output, x.astype(jnp.float32), jnp.dtype(jnp.float32))
+        return _affine(self.output, x, jnp.dtype(jnp.float32))
+
+    @property
+    def dtype(self) -> jnp.dtype:
+        return jnp.dtype(self.precision)
+
+    @property
+    def _first(self) -> eqx.nn.Linear:
+        return self.hidden[0] if self.hidden else self.output
 
 
 def drop_out(x: jax.Array, rate: float, key: jax.Array) -> jax.Array:
@@ -92,9 +118,14 @@ def linear(inputs: int, outputs: int, key: jax.Array, initialiser: Initialiser, 
     return eqx.tree_at(lambda module: module.bias, layer, jnp.zeros(outputs))
 
 
-def _affine(layer: eqx.nn.Linear, x: jax.Array, dtype: jnp.dtype) -> jax.Array:
+def _affine(layer: eqx.nn.Linear, x: jax.Array, dtype: jnp.dtype, inputs: slice = slice(None)) -> jax.Array:
+    """The layer applied to those of its inputs that are there."""
     assert layer.bias is not None
-    return x @ layer.weight.T.astype(dtype) + layer.bias.astype(dtype)
+    return _product(x, layer.weight[:, inputs], dtype) + layer.bias.astype(dtype)
+
+
+def _product(x: jax.Array, weight: jax.Array, dtype: jnp.dtype) -> jax.Array:
+    return x.astype(dtype) @ weight.T.astype(dtype)
 
 
 def _normalise(norm: eqx.nn.LayerNorm, x: jax.Array) -> jax.Array:

@@ -1,0 +1,90 @@
+"""The fused critics, interpreted on the CPU: the numbers of the plain path, forwards and backwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from toy_task import spec, tiny
+
+from calql.networks import Critics, Identity, Style, fused, q_values
+
+FEATURES, ACTION = 5, 3
+KEY = jax.random.key(0)
+
+
+def critics(precision: Any, widths: tuple[int, ...] = (128, 128), **options: Any) -> Critics:
+    style = Style(precision=precision, output_gain=1.0)
+    return Critics(Identity(), FEATURES, ACTION, widths, count=2, key=KEY, style=style, **options)
+
+
+def pairs(batch: int, samples: int) -> tuple[jax.Array, jax.Array]:
+    features = jax.random.normal(jax.random.key(1), (batch, FEATURES))
+    return features, jax.random.uniform(jax.random.key(2), (batch, samples, ACTION), minval=-1.0)
+
+
+def fused_q(critics: Critics, features: jax.Array, actions: jax.Array) -> jax.Array:
+    return fused.q_of_pairs(critics.members, features, actions, interpret=True)
+
+
+def distance(x: Any, y: Any) -> float:
+    """Relative, over all leaves."""
+    both = [jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(tree)]) for tree in (x, y)]
+    return float(jnp.linalg.norm(both[0] - both[1]) / jnp.linalg.norm(both[1]))
+
+
+@pytest.mark.parametrize(("batch", "samples", "widths"), [(4, 31, (128, 128)), (7, 3, (256, 256, 256))])
+def test_as_close_to_float32_as_the_plain_path(batch: int, samples: int, widths: tuple[int, ...]) -> None:
+    """Q to within 1%, gradients to within 8%, and none half as far again as plain bfloat16's."""
+    features, actions = pairs(batch, samples)
+    weights = jax.random.uniform(jax.random.key(3), (2, batch, samples))
+
+    def both(q: Any, precision: str) -> tuple[Any, Any]:
+        ours = critics(precision, widths)
+        loss = lambda *inputs: jnp.sum(weights * q(*inputs) ** 2)  # noqa: E731
+        return q(ours, features, actions), jax.grad(loss, argnums=(0, 1, 2))(ours, features, actions)
+
+    exact, plain, kernel = both(q_values, "float32"), both(q_values, "bfloat16"), both(fused_q, "bfloat16")
+    assert distance(kernel[0], exact[0]) < 0.01
+    for ours, coarse, true in zip(kernel[1], plain[1], exact[1], strict=True):
+        assert distance(ours, true) < 1.5 * distance(coarse, true)
+        assert distance(ours, true) < 0.08
+
+
+def test_seeds_side_by_side_are_each_alone() -> None:
+    features, actions = pairs(4, 5)
+    stacked = jax.tree.map(lambda leaf: jnp.stack([leaf, 2.0 * leaf]), critics("bfloat16"))
+
+    def gradient(one: Critics) -> Any:
+        return jax.grad(lambda ours: jnp.sum(fused_q(ours, features, actions)))(one)
+
+    together = jax.vmap(gradient)(stacked)
+    for index in range(2):
+        alone = gradient(jax.tree.map(lambda leaf: leaf[index], stacked))  # noqa: B023
+        assert distance(jax.tree.map(lambda leaf: leaf[index], together), alone) < 1e-5  # noqa: B023
+
+
+@pytest.mark.parametrize(
+    "unfit",
+    [
+        critics("float32"),
+        critics("bfloat16", layer_norm=True),
+        critics("bfloat16", (128, 256)),
+        critics("bfloat16", (96, 96)),
+        critics("bfloat16", (128,)),
+    ],
+)
+def test_what_the_kernels_cannot_do_is_left_to_the_plain_path(unfit: Critics) -> None:
+    _, actions = pairs(4, 5)
+    assert not fused.supports(unfit.members, actions)
+    assert fused.supports(critics("bfloat16").members, actions)
+    assert not fused.supports(critics("bfloat16").members, actions[:, 0])
+
+
+def test_without_a_gpu_the_option_changes_nothing() -> None:
+    plain, asked = (tiny("cal-ql", critic_kernel=kernel).init(KEY, spec()) for kernel in ("plain", "fused"))
+    assert jax.tree.structure(plain) == jax.tree.structure(asked)
+    jax.tree.map(np.testing.assert_array_equal, plain, asked)

@@ -76,6 +76,11 @@ def test_killed_while_workers_collect_and_evaluate(own: list[str], tmp_path: Pat
     kill_and_compare(words, uninterrupted(words, tmp_path / "whole"), tmp_path / "run")
 
 
+def test_killed_within_episodes(own: list[str], tmp_path: Path) -> None:
+    words = [*own, "--update-schedule", "step", "--online-steps", "200"]
+    kill_and_compare(words, uninterrupted(words, tmp_path / "whole"), tmp_path / "run")
+
+
 def kill_and_compare(words: list[str], whole: Path, folder: Path) -> None:
     chance = random.Random(3)
     process = start(*words, "--out", str(folder))

@@ -91,12 +91,12 @@ def test_the_folder_holds_what_it_should(finished: calql.Outcome) -> None:
     assert config["versions"]["jax"]
 
 
-def build(folder: Path, **changes: Any) -> Run:
+def build(folder: Path, env: Callable[[], corridor.Corridor] = corridor_env, **changes: Any) -> Run:
     """A run that has not started, for looking inside."""
     from calql import experiment as experiments
 
     choice = experiments.Choice(method="cal-ql", episode_limit=20)
-    task, data, notes = experiments.resolve_task(choice, corridor_env, corridor.demonstrations())
+    task, data, notes = experiments.resolve_task(choice, env, corridor.demonstrations())
     run, options = experiments.defaults(choice, task)
     run, options = experiments.set_options(run, options, {**TINY, **changes}, "cal-ql")
     plan = experiments.plan(experiments.make_experiment(choice, task, data, run, options, notes))
@@ -147,7 +147,13 @@ def test_the_switch_changes_the_mixture_alone(tmp_path: Path) -> None:
     assert run.program == program  # not even compiled again
 
 
-STOPPED = {"cal-ql": {}, "cql-sac": {}, "lag": {"lag": 1}, "lag, several": {"lag": 1, "trajectories": 2}}
+STOPPED = {
+    "cal-ql": {},
+    "cql-sac": {},
+    "lag": {"lag": 1},
+    "lag, several": {"lag": 1, "trajectories": 2},
+    "step": {"update_schedule": "step"},
+}
 
 
 @pytest.mark.parametrize("case", STOPPED)
@@ -156,7 +162,8 @@ def test_stopping_and_going_on_changes_nothing(tmp_path: Path, case: str, monkey
     own: dict[str, Any] = {"dataset": path, "env": "corridor:Corridor-v0", "method": method, **TINY, **STOPPED[case]}
     whole = calql.train(out=tmp_path / "whole", **own)
     rng = np.random.default_rng(1)
-    _stop_after(monkeypatch, lambda: int(rng.integers(1, 5)))
+    longest = 40 if case == "step" else 5  # a round is then one step
+    _stop_after(monkeypatch, lambda: int(rng.integers(1, longest)))
     cut = calql.train(out=tmp_path / "cut", **own)
     stops = 0
     while not cut.finished:

@@ -13,6 +13,7 @@ import pytest
 from toy_task import BATCH, LIMIT, data, logged, run_options, task, tiny
 
 from calql.engine import mixing
+from calql.engine.collect import acts_at_random
 from calql.engine.inputs import prepare
 from calql.engine.plan import make_plan
 from calql.engine.replay import Replay, empty_like, insert
@@ -113,10 +114,10 @@ def test_warm_up_earns_no_updates_and_may_act_at_random(tmp_path: Path) -> None:
     try:
         one = episode(5, success=False)
         for expected_debt, random in ((0, True), (4, False), (14, False)):  # two updates for each step after the eighth
-            assert run.collector.acts_at_random(0) == (run.counters.env_steps[0] < 8)
+            assert acts_at_random(run.options, run.counters, 0) == (run.counters.env_steps[0] < 8)
             run.collector.count(0, one)
             assert run.counters.debt[0] == expected_debt
-            assert run.collector.acts_at_random(0) == random
+            assert acts_at_random(run.options, run.counters, 0) == random
     finally:
         run.close()
 

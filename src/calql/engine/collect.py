@@ -53,7 +53,7 @@ class Collector:
     def __init__(self, options: RunOptions, seeds: Sequence[int], counters: Counters) -> None:
         self._options, self._seeds, self._counters = options, seeds, counters
         self._flights: dict[int, Flight] = {}
-        self._restored: dict[int, Policy] = {}
+        self.restored: dict[int, Policy] = {}  # to be launched again
 
     @property
     def flying(self) -> Seeds:
@@ -72,7 +72,9 @@ class Collector:
         flight = Flight(policy, time.monotonic())
         first = int(self._counters.episodes[index])
         for number in range(first, first + self._options.trajectories):
-            request = Request((self._seeds[index], COLLECT, number), self.acts_at_random(index))
+            request = Request(
+                (self._seeds[index], COLLECT, number), acts_at_random(self._options, self._counters, index)
+            )
             flight.add(crew.submit(Collect(policy, (request,))))
         self._flights[index] = flight
 
@@ -88,13 +90,10 @@ class Collector:
             watch.collecting.add(flight.begun, max(flight.ended))
         return landed if who.any() else []
 
-    def acts_at_random(self, index: int) -> bool:
-        warming_up = self._counters.env_steps[index] < self._options.warmup_steps
-        return bool(warming_up and self._options.warmup_actions == "random")
-
     def count(self, index: int, episode: Episode) -> None:
         """Note an episode, and the updates that it earns."""
         summary, c = episode.summary(), self._counters
+        c.env_steps[index] += summary.length
         c.collected(index, summary)
         earning = min(summary.length, max(int(c.env_steps[index]) - self._options.warmup_steps, 0))
         per_episode = self._options.updates_per_episode * (earning > 0)
@@ -111,12 +110,17 @@ class Collector:
         """Note what flew when the checkpoint was written; `policies` have the right shapes."""
         for index in range(len(self._seeds)):
             if any(name.startswith(f"{_name(index)}/") for name in arrays):
-                self._restored[index] = jax.device_get(unpack(_name(index), arrays, lane(policies, index)))
+                self.restored[index] = jax.device_get(unpack(_name(index), arrays, lane(policies, index)))
 
     def relaunch(self, crew: Crew) -> None:
         """Launch it again."""
-        while self._restored:
-            self._launch(*self._restored.popitem(), crew)
+        while self.restored:
+            self._launch(*self.restored.popitem(), crew)
+
+
+def acts_at_random(options: RunOptions, counters: Counters, index: int) -> bool:
+    """Whether a seed's next step is part of a warm-up without the policy."""
+    return bool(counters.env_steps[index] < options.warmup_steps and options.warmup_actions == "random")
 
 
 def _name(index: int) -> str:

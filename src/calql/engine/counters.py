@@ -38,8 +38,7 @@ class Counters:
         return cls(**{name: np.zeros(seeds, kind) for name, kind in kinds.items()})
 
     def collected(self, index: int, summary: EpisodeSummary) -> None:
-        """Note a whole episode of one seed."""
-        self.env_steps[index] += summary.length
+        """Note that an episode of one seed has ended; its steps are counted on their own."""
         self.episodes[index] += 1
         self.collected_episodes[index] += 1
         self.collected_return[index] += summary.total

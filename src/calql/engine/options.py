@@ -29,6 +29,8 @@ class RunOptions:
     """Trajectories that a seed collects before it does the updates that they earn."""
     lag: Literal[0, 1] = 0
     """1: they are played while the updates of those before them are done, with the policy before these updates."""
+    update_schedule: Literal["trajectory", "step"] = "trajectory"
+    """When updates happen: after each turn of whole trajectories, or after each environment step (CORL)."""
     warmup_steps: int = 0
     """Environment steps at the start of the online phase that earn no updates."""
     warmup_actions: Literal["policy", "random"] = "policy"
@@ -39,6 +41,8 @@ class RunOptions:
     """Reference value: monte-carlo, regression, sarsa or none."""
     failure_test: Literal["all", "last"] = "all"
     """With sparse rewards, an episode has failed if all of its rewards say so, or its last alone (CORL)."""
+    split_at_jumps: bool = False
+    """Also cut logged episodes where a row does not go on from the next observation of the one before (CORL)."""
     reference_updates: int = 5_000
     """Gradient steps that fit a reference value which is a network."""
     capacity: int = 1_000_000
@@ -85,6 +89,9 @@ class RunOptions:
         ):
             self._require(name, getattr(self, name) >= 0, "at least 0")
         self._require("lag", self.lag in (0, 1), "0 or 1")
+        if self.update_schedule == "step":
+            for name, default in (("lag", 0), ("trajectories", 1), ("updates_per_episode", 0)):
+                self._require(name, getattr(self, name) == default, f"{default} with --update-schedule step")
         self._require("mixing", not self.keep_episodes or self.mixing == POOLED, "-1 with --keep-episodes")
         self._require("hold_out", 0.0 <= self.hold_out < 1.0, "at least 0 and below 1")
         self._require("workers", self.workers >= -1, "at least -1")

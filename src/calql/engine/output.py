@@ -54,6 +54,9 @@ class Output:
         for sink in self._sinks:
             sink.write(rows)
 
+    def message(self, text: str) -> None:
+        self._display.message(text)
+
     def calibration(self, moment: str, probe: Probe, q: NDArray[Any]) -> None:
         """Q against return-to-go on logged states, for the report."""
         path = self._folder / f"calibration-{moment}.npz"

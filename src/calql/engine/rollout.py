@@ -29,6 +29,15 @@ class Request:
     def env_seed(self) -> int:
         return int(np.random.SeedSequence(self.entropy).generate_state(1)[0])
 
+    @property
+    def key_words(self) -> NDArray[np.uint32]:
+        """The key from which the noise of its actions follows."""
+        return np.random.SeedSequence(self.entropy).generate_state(2).astype(np.uint32)
+
+    def uniform_action(self, timestep: int, dim: int) -> NDArray[np.float32]:
+        """What is done at a step in place of the policy's action."""
+        return np.random.default_rng([*self.entropy, timestep]).uniform(-1.0, 1.0, dim).astype(np.float32)
+
 
 @dataclass(frozen=True)
 class Episode:
@@ -90,8 +99,8 @@ class Player:
         leaves, structure = jax.tree.flatten(jax.device_put(policy, jax.local_devices(backend="cpu")[0]))
         act = _acting(self.stage.method, structure, explore)  # type: ignore[arg-type]  # methods hash
         envs = self._environments(len(requests))
-        tracks = [Track([_reset(env, request.env_seed)]) for env, request in zip(envs, requests, strict=True)]
-        keys = _widened([np.random.SeedSequence(request.entropy).generate_state(2) for request in requests])
+        tracks = [Track([reset_env(env, request.env_seed)]) for env, request in zip(envs, requests, strict=True)]
+        keys = _widened([request.key_words for request in requests])
         observations = _widened([track.observations[0] for track in tracks])
         rewards = np.zeros(len(keys), np.float32)
         carries = _carries(self.stage.method, policy, len(keys))
@@ -101,8 +110,8 @@ class Player:
             chosen = np.array(actions)
             for lane in going:
                 if requests[lane].random:
-                    chosen[lane] = _uniform(requests[lane], timestep, chosen.shape[-1])
-            going = [lane for lane in going if _step(envs[lane], tracks[lane], chosen[lane])]
+                    chosen[lane] = requests[lane].uniform_action(timestep, chosen.shape[-1])
+            going = [lane for lane in going if step_env(envs[lane], tracks[lane], chosen[lane])]
             if not going:
                 break
             for lane in going:
@@ -111,10 +120,7 @@ class Player:
 
     def _environments(self, count: int) -> list[gymnasium.Env[Any, Any]]:
         while len(self._envs) < count:
-            try:
-                self._envs.append(self.stage.make_env())
-            except Exception as error:
-                raise _env_error("cannot be made", error) from error
+            self._envs.append(make_env(self.stage))
         return self._envs[:count]
 
     def close(self) -> None:
@@ -155,15 +161,15 @@ def _widened(rows: list[NDArray[Any]]) -> NDArray[Any]:
     return np.stack(rows * 2 if len(rows) == 1 else rows)
 
 
-def _uniform(request: Request, timestep: int, dim: int) -> NDArray[np.float32]:
-    """A uniform action that follows from the request and the step."""
-    return np.random.default_rng([*request.entropy, timestep]).uniform(-1.0, 1.0, dim).astype(np.float32)
-
-
 @partial(jax.jit, static_argnums=(0, 2))
 def _carries(method: Method, policy: Policy, width: int) -> Carry:
     """[lane, ...] at the start of an episode."""
     return jax.tree.map(lambda leaf: jnp.repeat(leaf[None], width, axis=0), method.start(policy))
+
+
+def action_key(words: jax.Array, timestep: jax.Array) -> jax.Array:
+    """The key of one action of an episode."""
+    return jax.random.fold_in(jax.random.wrap_key_data(words, impl="threefry2x32"), timestep)
 
 
 @lru_cache(maxsize=64)
@@ -184,16 +190,23 @@ def _acting(method: Method, structure: Any, explore: bool) -> Callable[..., tupl
     ) -> tuple[jax.Array, Carry]:
         policy = jax.tree.unflatten(structure, leaves)
 
-        def one(carry: Carry, observation: jax.Array, reward: jax.Array, words: jax.Array):  # type: ignore[no-untyped-def]
-            key = jax.random.fold_in(jax.random.wrap_key_data(words, impl="threefry2x32"), timestep)
-            return method.act(policy, carry, Moment(observation, reward, timestep), key, explore=explore)
+        def one(carry: Carry, observation: jax.Array, reward: jax.Array, words: jax.Array) -> tuple[jax.Array, Carry]:
+            moment = Moment(observation, reward, timestep)
+            return method.act(policy, carry, moment, action_key(words, timestep), explore=explore)
 
         return jax.vmap(one)(carries, observations, rewards, keys)
 
     return jax.jit(act)
 
 
-def _reset(env: gymnasium.Env[Any, Any], seed: int) -> np.ndarray:
+def make_env(stage: Stage) -> gymnasium.Env[Any, Any]:
+    try:
+        return stage.make_env()
+    except Exception as error:
+        raise _env_error("cannot be made", error) from error
+
+
+def reset_env(env: gymnasium.Env[Any, Any], seed: int) -> np.ndarray:
     try:
         observation, _ = env.reset(seed=seed)
     except Exception as error:
@@ -201,7 +214,7 @@ def _reset(env: gymnasium.Env[Any, Any], seed: int) -> np.ndarray:
     return as_observation(observation)
 
 
-def _step(env: gymnasium.Env[Any, Any], track: Track, action: np.ndarray) -> bool:
+def step_env(env: gymnasium.Env[Any, Any], track: Track, action: np.ndarray) -> bool:
     """Step one environment and note what it said; whether the episode goes on."""
     try:
         observation, reward, terminated, truncated, info = env.step(to_env_action(env.action_space, action))

@@ -20,8 +20,9 @@ from calql.engine.output import Output
 from calql.engine.plan import Plan, Probe
 from calql.engine.program import Learning, Program, clear_sums, insert_all
 from calql.engine.replay import Replay, empty_like
-from calql.engine.rollout import Stage
+from calql.engine.rollout import Episode, Stage
 from calql.engine.speed import DeviceWatch, Stopwatch
+from calql.engine.stepwise import Stepper
 from calql.engine.workers import Crews
 from calql.methods.base import Policy
 from calql.results import Display, Sink
@@ -30,9 +31,8 @@ from calql.results import Display, Sink
 class Run:
     """The state of a run and the steps that move it on.
 
-    Between two blocks every seed is between two trajectories, so a checkpoint needs no environment
-    state: the next episode follows from the seed and its number, and one that is being played from its
-    policy too.
+    A checkpoint needs no environment state: an episode follows from the seed and its number, together
+    with the policy where it is being played, or its actions so far where updates happen within it.
     """
 
     def __init__(self, plan: Plan, folder: Path, display: Display, sinks: Sequence[Sink] = ()) -> None:
@@ -51,6 +51,7 @@ class Run:
         self.learning = self.program.fresh(state, zero, plan.inputs.logged)
         self.replay = self._empty_replay()
         stage = Stage(plan.task.make_env, plan.method, plan.task.episode_limit)
+        self.stepper = Stepper(plan, stage, self.counters)
         self._crews = Crews(stage, plan.workers, self.options.seeds * self.options.trajectories)
         self.watch, self._device = Stopwatch(), DeviceWatch()
 
@@ -60,7 +61,7 @@ class Run:
         """Go on until the end (True) or until told to stop at the next block (False); checkpoints either way."""
         self.output.announce()
         self.output.phase(online=self.online)
-        self.collector.relaunch(self._crews.collectors)
+        self._take_up_collection()
         last_saved = time.monotonic()
         while not self.finished:
             if should_stop():
@@ -81,15 +82,17 @@ class Run:
 
     @property
     def _idle(self) -> Seeds:
-        """Seeds that owe no updates."""
-        return self.counters.debt < self.program.method.minibatches
+        """Seeds that have no updates to do: they owe none, or have nothing to draw from yet."""
+        return (self.counters.debt < self.program.method.minibatches) | (self.counters.episodes == 0)
 
     def _advance(self) -> None:
         """One block offline, or one round of evaluate, collect and update online."""
-        if self.online:
-            self._advance_online()
-        else:
+        if not self.online:
             self._advance_offline()
+        elif self.options.update_schedule == "step":
+            self._advance_by_a_step()
+        else:
+            self._advance_online()
         self._write_evaluations(wait=False)
 
     def _advance_offline(self) -> None:
@@ -117,6 +120,15 @@ class Run:
             self._launch(idle & collector.unfinished, policies)
         self._play_evaluations(policies)
 
+    def _advance_by_a_step(self) -> None:
+        """One environment step of each seed that owes nothing, then the updates it earned."""
+        idle, unfinished = self._idle, self.collector.unfinished
+        policies = self._begin_evaluation(idle & self.evaluations.due, also=idle & unfinished)
+        if np.any(idle & unfinished):
+            self._insert(self.stepper.step(idle & unfinished, policies, self.watch))
+        self._train(self._online_block())
+        self._play_evaluations(policies)
+
     def _switch(self) -> None:
         """Evaluate as 'offline', then go on online with the same parameters, moments and data."""
         self._play_evaluations(self._begin_evaluation(np.ones(self.options.seeds, bool), switch=True))
@@ -138,7 +150,7 @@ class Run:
 
     def _online_block(self) -> Counts:
         """Updates that each seed does next: those with the least left set the pace, so that none waits long."""
-        calls = self.counters.debt // self.program.method.minibatches
+        calls = np.where(self._idle, 0, self.counters.debt // self.program.method.minibatches)
         if not calls.any():
             return calls
         length = min(max(int(calls[calls > 0].min()), self.options.block // 4), self.options.block)
@@ -173,7 +185,7 @@ class Run:
             return [batch] * self.options.seeds
         return [
             offline_rows(self.options.mixing, batch, logged - int(start), int(steps))
-            for steps, start in zip(self.counters.env_steps, first, strict=True)
+            for steps, start in zip(self.counters.env_steps - self.stepper.open_steps, first, strict=True)
         ]
 
     def _first_logged_rows(self) -> Counts:
@@ -193,8 +205,20 @@ class Run:
     def _land(self, who: Seeds) -> None:
         """Take in the trajectories of the chosen seeds, valued now that they have ended."""
         for episodes in self.collector.land(who, self.watch):
+            self._insert(episodes)
+
+    def _insert(self, episodes: Sequence[Episode | None]) -> None:
+        """Put whole episodes, one of each seed or none, into the buffers."""
+        if any(episode is not None for episode in episodes):
             padded, lengths = self.plan.inputs.pad(episodes, self.plan.task.episode_limit)
             self.replay = insert_all(self.replay, padded, jnp.asarray(lengths))
+
+    def _take_up_collection(self) -> None:
+        """What was under way when the checkpoint was written is under way again."""
+        if self.collector.restored:
+            self.collector.relaunch(self._crews.collectors)
+        for note in self.stepper.replay():
+            self.output.message(note)
 
     def _begin_evaluation(self, who: Seeds, *, also: Seeds | None = None, switch: bool = False) -> Policy:
         """Note where the chosen seeds stand. Gives the policies of this moment if they or `also` need them."""
@@ -238,7 +262,7 @@ class Run:
         filled = min(int(self.counters.env_steps.max()), self.replay.capacity)
         arrays = pack("state", self.learning.state) | pack("sums", sums)
         arrays |= {"updates": np.asarray(self.learning.updates), "counts": np.asarray(counts)}
-        arrays |= self.counters.pack() | self.collector.pack()
+        arrays |= self.counters.pack() | self.collector.pack() | self.stepper.pack()
         arrays |= {"online": np.array(self.online), "rows": np.array(self.output.rows_written)}
         if filled:
             rows = jax.tree.map(lambda column: column[:, :filled], self.replay.rows)
@@ -261,7 +285,9 @@ class Run:
             jnp.asarray(arrays["counts"]),
         )
         self.counters.restore(arrays)
-        self.collector.restore(arrays, self.program.policies(self.learning.state))
+        policies = self.program.policies(self.learning.state)
+        self.collector.restore(arrays, policies)
+        self.stepper.restore(arrays, policies)
         self.replay = self._refilled(arrays)
 
     def _empty_replay(self) -> Replay:
@@ -280,6 +306,7 @@ class Run:
 
     def close(self) -> None:
         self._crews.close()
+        self.stepper.close()
         self._device.close()
         self.checkpoints.close()
         self.output.close()

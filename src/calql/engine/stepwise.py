@@ -1,0 +1,173 @@
+"""Collection step by step: the policy of every step has had the updates earned by the step before it.
+
+The rows of an episode are inserted when it has ended, for only then is its return known; its updates draw
+from what was there before. Until a seed's first episode has ended there is nothing to draw, and its updates
+wait. A checkpoint in the middle of an episode holds its actions, which are played again from the same reset.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from calql.engine.checkpoint import Arrays, pack, unpack
+from calql.engine.collect import COLLECT, acts_at_random
+from calql.engine.counters import Counters, Counts, Seeds
+from calql.engine.plan import Plan
+from calql.engine.rollout import Episode, Request, Stage, Track, action_key, make_env, reset_env, step_env
+from calql.engine.speed import Stopwatch
+from calql.methods.base import Carry, Method, Moment, Policy
+
+
+@dataclass
+class Open:
+    """An episode under way."""
+
+    request: Request
+    env: gymnasium.Env[Any, Any]
+    track: Track
+
+
+class Stepper:
+    """One environment per seed, in this process; actions of all seeds are computed together on the device."""
+
+    def __init__(self, plan: Plan, stage: Stage, counters: Counters) -> None:
+        self._plan, self._options, self._stage, self._counters = plan, plan.options, stage, counters
+        self._envs: dict[int, gymnasium.Env[Any, Any]] = {}
+        self._open: dict[int, Open] = {}
+        self._carries: Carry | None = None
+        self._restored: Arrays = {}
+
+    @property
+    def open_steps(self) -> Counts:
+        """Steps of each seed's episode under way."""
+        lengths = np.zeros(self._options.seeds, np.int64)
+        for index, episode in self._open.items():
+            lengths[index] = len(episode.track.rewards)
+        return lengths
+
+    def step(self, who: Seeds, policies: Policy, watch: Stopwatch) -> list[Episode | None]:
+        """One step of each chosen seed, counted with the updates that it earns; the episodes that ended by it."""
+        begun, chosen = time.monotonic(), [int(index) for index in np.flatnonzero(who)]
+        for index in chosen:
+            if index not in self._open:
+                self._open[index] = self._opened(index)
+        actions = self._actions(who, policies)
+        ended: list[Episode | None] = [None] * self._options.seeds
+        for index in chosen:
+            ended[index] = self._step(index, actions[index])
+        watch.env_steps += len(chosen)
+        watch.collecting.add(begun, time.monotonic())
+        return ended
+
+    def _opened(self, index: int) -> Open:
+        if index not in self._envs:
+            self._envs[index] = make_env(self._stage)
+        request = Request((self._plan.seeds[index], COLLECT, int(self._counters.episodes[index])))
+        return Open(request, self._envs[index], Track([reset_env(self._envs[index], request.env_seed)]))
+
+    def _step(self, index: int, action: NDArray[np.float32]) -> Episode | None:
+        """The episode, where this step was its last."""
+        c, episode = self._counters, self._open[index]
+        timestep = len(episode.track.rewards)
+        if acts_at_random(self._options, c, index):
+            action = episode.request.uniform_action(timestep, action.shape[-1])
+        goes_on = step_env(episode.env, episode.track, action)
+        c.env_steps[index] += 1
+        if c.env_steps[index] > self._options.warmup_steps:
+            c.debt[index] += self._options.update_ratio
+        if goes_on and timestep + 1 < self._stage.episode_limit:
+            return None
+        whole = self._open.pop(index).track.episode()
+        c.collected(index, whole.summary())
+        return whole
+
+    def _actions(self, who: Seeds, policies: Policy) -> NDArray[np.float32]:
+        """[seed, action]; where a seed does not step, nothing that counts."""
+        leaves, structure = jax.tree.flatten(policies)
+        if self._carries is None:
+            self._carries = jax.vmap(self._stage.method.start)(policies)
+        like = next(iter(self._open.values())).track.observations[0]
+        observations = np.zeros((self._options.seeds, *like.shape), like.dtype)
+        rewards = np.zeros(self._options.seeds, np.float32)
+        keys = np.zeros((self._options.seeds, 2), np.uint32)
+        for index, episode in self._open.items():
+            observations[index], keys[index] = episode.track.observations[-1], episode.request.key_words
+            rewards[index] = episode.track.rewards[-1] if episode.track.rewards else 0.0
+        timesteps = self.open_steps.astype(np.int32)
+        act = _acting(self._stage.method, structure)  # type: ignore[arg-type]  # methods hash
+        actions, self._carries = act(leaves, self._carries, observations, rewards, timesteps, keys, who)
+        return np.array(actions)
+
+    def pack(self) -> Arrays:
+        """What is under way: the actions so far, where they led, and what the policies remember."""
+        arrays: Arrays = {}
+        for index, episode in self._open.items():
+            arrays[f"{_name(index)}/actions"] = np.stack(episode.track.actions)
+            arrays[f"{_name(index)}/observation"] = episode.track.observations[-1]
+        return arrays | (pack("carries", self._carries) if self._open else {})
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], policies: Policy) -> None:
+        """Note what was under way when the checkpoint was written."""
+        self._restored = {name: array for name, array in arrays.items() if name.startswith("open-")}
+        if self._restored:
+            self._carries = unpack("carries", arrays, jax.vmap(self._stage.method.start)(policies))
+
+    def replay(self) -> list[str]:
+        """Play it again from its reset; says where an environment came to another state."""
+        notes = []
+        for index in range(self._options.seeds):
+            if f"{_name(index)}/actions" not in self._restored:
+                continue
+            self._open[index] = episode = self._opened(index)
+            for action in self._restored[f"{_name(index)}/actions"]:
+                step_env(episode.env, episode.track, action)
+            if not np.array_equal(episode.track.observations[-1], self._restored[f"{_name(index)}/observation"]):
+                notes.append(
+                    f"seed {self._plan.seeds[index]}: the environment did not come to the same state when its episode "
+                    f"was played again, so the run goes on but not as if it had never stopped"
+                )
+        self._restored = {}
+        return notes
+
+    def close(self) -> None:
+        for env in self._envs.values():
+            env.close()
+
+
+@lru_cache(maxsize=64)
+def _acting(method: Method, structure: Any) -> Callable[..., tuple[jax.Array, Carry]]:
+    """The compiled function to actions [seed, action], each by its own policy; only those who step remember."""
+
+    def one(
+        policy: Policy,
+        carry: Carry,
+        observation: jax.Array,
+        reward: jax.Array,
+        timestep: jax.Array,
+        words: jax.Array,
+        steps: jax.Array,
+    ) -> tuple[jax.Array, Carry]:
+        before = jax.tree.map(lambda new, old: jnp.where(timestep == 0, new, old), method.start(policy), carry)
+        moment = Moment(observation, reward, timestep)
+        action, after = method.act(policy, before, moment, action_key(words, timestep), explore=True)
+        return action, jax.tree.map(lambda new, old: jnp.where(steps, new, old), after, carry)
+
+    @jax.jit
+    def act(leaves: list[jax.Array], *rest: Any) -> tuple[jax.Array, Carry]:
+        return jax.vmap(one)(jax.tree.unflatten(structure, leaves), *rest)
+
+    return act
+
+
+def _name(index: int) -> str:
+    return f"open-{index}"

@@ -18,7 +18,7 @@ import numpy as np
 
 from calql import recipes
 from calql.commit import commit
-from calql.data import Dataset, check, load, normalise_actions
+from calql.data import Dataset, check, load, normalise_actions, split_at_jumps
 from calql.data.store import Recipe
 from calql.engine.options import RunOptions
 from calql.engine.plan import Plan, make_plan
@@ -129,6 +129,7 @@ def make_experiment(
     method = method_entry(choice.method).make(options)
     check_combination(choice.method, method, reference=run.reference, mixing=run.mixing)
     data = task.load_data() if data is None else data
+    data = split_at_jumps(data) if run.split_at_jumps else data
     rewards = task.method_rewards.get(choice.method, task.rewards)
     task = dataclasses.replace(task, rewards=rewards.fitted(data))
     check_combination(choice.method, method, image=data.observations.dtype == np.uint8)

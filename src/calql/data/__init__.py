@@ -5,6 +5,7 @@ from calql.data.check import check
 from calql.data.d4rl import from_d4rl_arrays
 from calql.data.dataset import Dataset, concatenate
 from calql.data.inspect import Description, describe, render
+from calql.data.jumps import split_at_jumps
 from calql.data.load import load
 from calql.data.minari_io import read_minari, write_minari
 from calql.data.npz import read_npz_arrays
@@ -24,6 +25,7 @@ __all__ = [
     "read_npz_arrays",
     "render",
     "return_to_go",
+    "split_at_jumps",
     "write_minari",
     "write_npz",
 ]

@@ -67,6 +67,9 @@ PRESETS: dict[str, Mapping[str, Any]] = {
         "policy_widths": (256, 256, 256),
         "critic_widths": (256, 256, 256, 256, 256),
         "difference_clip": (-200.0, float("inf")),
+        "update_schedule": "step",
+        "split_at_jumps": True,
+        "failure_test": "last",
     },
     "wsrl": {
         "output_gain": 2.0**0.5,

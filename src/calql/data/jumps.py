@@ -1,0 +1,36 @@
+"""Logged episodes cut where the recording jumps: the next row does not go on from this one's next observation.
+
+For data whose flags miss some ends. CORL cuts so before it sums returns; the authors trust the flags.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from calql.data.columns import counted
+from calql.data.dataset import Bools, Dataset
+
+TOLERANCE = 1e-6  # Euclidean distance between the two observations
+CHUNK = 8192  # rows compared at a time: images are large
+
+
+def split_at_jumps(data: Dataset) -> Dataset:
+    """The same rows; a row before a jump ends its episode as truncated."""
+    cuts = _jumps(data) & ~(data.terminals | data.truncated)
+    if not cuts.any():
+        return data
+    note = f"{counted(int(cuts.sum()), 'episode')} cut where the observation jumps"
+    return replace(data, truncated=data.truncated | cuts, notes=(*data.notes, note))
+
+
+def _jumps(data: Dataset) -> Bools:
+    """[row]: whether the observation of the following row is another than the one recorded as next."""
+    jumps = np.zeros(len(data), np.bool_)
+    for first in range(0, len(data) - 1, CHUNK):
+        rows = slice(first, min(first + CHUNK, len(data) - 1))
+        following = data.observations[rows.start + 1 : rows.stop + 1]
+        gap = data.next_observations[rows].astype(np.float32) - following.astype(np.float32)
+        jumps[rows] = np.linalg.norm(gap.reshape(len(gap), -1), axis=1) > TOLERANCE
+    return jumps

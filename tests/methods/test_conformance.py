@@ -87,18 +87,18 @@ def test_scan_over_vmapped_seeds_is_one_update_after_the_other(name: str) -> Non
     one_after_the_other(name, jax.jit(case(name).method.update))
 
 
-@pytest.mark.parametrize("name", grouped(["bc", "td3-bc"], "others"))
+@pytest.mark.parametrize("name", EVERY)
 def test_compiled_is_not_compiled(name: str) -> None:
-    """jit = no jit, for a method without and one with a loop inside (it takes a minute for all of them)."""
-    one_after_the_other(name, case(name).method.update)
+    """jit = no jit: one update, operation by operation."""
+    one_after_the_other(name, case(name).method.update, updates=1)
 
 
-def one_after_the_other(name: str, update: Any) -> None:
+def one_after_the_other(name: str, update: Any, updates: int = 2) -> None:
     c = case(name)
-    together = c.train(c.begin(), 2)
+    together = c.train(c.begin(), updates)
     seed, state = 1, c.state(1)
     total: dict[str, Any] = {}
-    for index in range(2):
+    for index in range(updates):
         state, metrics = update(state, *c.batch(seed, index))
         total = {key: total.get(key, 0.0) + value for key, value in metrics.items()}
     close(jax.tree.map(lambda leaf: leaf[seed], together.state), state)

@@ -42,31 +42,42 @@ def random_data(shapes: Shapes, columns: frozenset[str]) -> Transitions:
     return on_device({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
 
+class Bench:
+    """A method on random data, ready to update: the program that trains, with half of each batch from its buffer."""
+
+    def __init__(self, name: str, options: Any, shapes: Shapes) -> None:
+        method: Method = method_entry(name).make(options)
+        self.minibatches, self._seeds = method.minibatches, shapes.seeds
+        self._program, self._logged = Program(method), random_data(shapes, method.columns)
+        self._keys = jax.random.split(jax.random.key(0), shapes.seeds)
+        state = self._program.start(self._keys, Spec((shapes.observation,), shapes.action))
+        self.learning = self._program.fresh(state, jnp.zeros(shapes.seeds, jnp.int32), self._logged)
+        self._replay = _filled(self._logged, shapes.seeds)
+        self._half = jnp.full(shapes.seeds, method.batch_size // 2, jnp.int32)
+
+    def advance(self, learning: Learning, updates: int) -> Learning:
+        due = jnp.full(self._seeds, updates, jnp.int32)
+        return self._program.train(learning, self._logged, self._replay, self._keys, self._half, due)
+
+
 def measure_updates(name: str, options: Any, shapes: Shapes, *, seconds: float = 5.0) -> dict[str, Any]:
     """Compile, warm up, then time whole blocks; the median block counts."""
-    method: Method = method_entry(name).make(options)
-    program, logged = Program(method), random_data(shapes, method.columns)
-    keys = jax.random.split(jax.random.key(0), shapes.seeds)
-    state = program.start(keys, Spec((shapes.observation,), shapes.action))
-    learning = program.fresh(state, jnp.zeros(shapes.seeds, jnp.int32), logged)
-    replay = _filled(logged, shapes.seeds)
-    half = jnp.full(shapes.seeds, method.batch_size // 2, jnp.int32)
+    bench = Bench(name, options, shapes)
 
     def block(learning: Learning, updates: int) -> tuple[Learning, float]:
-        due = jnp.full(shapes.seeds, updates, jnp.int32)
         begun = time.perf_counter()
-        learning = program.train(learning, logged, replay, keys, half, due)
+        learning = bench.advance(learning, updates)
         jax.block_until_ready(learning.updates)
         return learning, time.perf_counter() - begun
 
-    learning, compile_s = block(learning, 1)
+    learning, compile_s = block(bench.learning, 1)
     learning, one = block(learning, 5)
     updates = int(np.clip(0.2 * seconds / (one / 5), 5, 2_000))
     times: list[float] = []  # per update, one entry a block
     while updates * sum(times) < seconds or len(times) < 3:
         learning, taken = block(learning, updates)
         times.append(taken / updates)
-    per_update = float(np.median(times)) / method.minibatches
+    per_update = float(np.median(times)) / bench.minibatches
     return {
         "method": name,
         "seeds": shapes.seeds,

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, make_dataclass
 from pathlib import Path
 from typing import Any
 
 from calql import experiment as experiments
-from calql.bench.environments import measure_env
+from calql.bench.environments import distinct, measure_env
+from calql.bench.growth import draw_growth, measure_growth
+from calql.bench.products import measure_products
+from calql.bench.scaling import measure_scaling
 from calql.bench.updates import Shapes, measure_updates
+from calql.bench.whole import measure_run
 from calql.cli.parse import parse, peek
 from calql.errors import UserError
 from calql.experiment import Choice
+from calql.methods import METHODS
 from calql.tasks import DEFAULT, all_tasks, get_task
 
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """What to measure. Without --observation and --action: the shapes of the task."""
+    """What to measure: updates/s of one method, or what one of the flags says. Prints JSON."""
 
     task: str = DEFAULT
     """Task whose shapes and options are measured."""
@@ -31,17 +37,27 @@ class BenchOptions:
     seeds: tuple[int, ...] = (1, 4)
     """Numbers of seeds to train at once."""
     observation: int | None = None
-    """Observation size."""
+    """Observation size (default: the task's)."""
     action: int | None = None
-    """Action size."""
+    """Action size (default: the task's)."""
     transitions: int = 100_000
     """Logged transitions on the device."""
     seconds: float = 5.0
     """Time given to each measurement."""
+    methods: bool = False
+    """Updates/s of every method on the task."""
     envs: bool = False
-    """Measure environment steps/s of every task instead."""
+    """Environment steps/s of every task on one core."""
+    scaling: bool = False
+    """Environment steps/s of the task in one and in two processes."""
+    growth: bool = False
+    """Time per update against seeds, batch, critics, update ratio and logged transitions."""
+    products: bool = False
+    """An update beside its matrix products alone."""
+    run: float = 0.0
+    """Train on the task for this many minutes: updates/s, steps/s and the share of time that the device waits."""
     out: str | None = None
-    """Also write the JSON to this file."""
+    """Also write the JSON to this file (and a picture of the growth next to it)."""
 
 
 def run(command: str, words: Sequence[str]) -> int:
@@ -50,35 +66,100 @@ def run(command: str, words: Sequence[str]) -> int:
         method=peek(words, "method") or "cal-ql",
         preset=peek(words, "preset") or "paper",
     )
-    task = get_task(str(choice.task))
-    _, learner = experiments.defaults(choice, task)
+    _, learner = experiments.defaults(choice, get_task(str(choice.task)))
     kind = make_dataclass(
         "Bench", [("bench", BenchOptions, BenchOptions()), ("learner", type(learner), learner)], frozen=True
     )
     parsed: Any = parse(kind, words, command=command, default=kind())
     options: BenchOptions = parsed.bench
-    results = _environments(options) if options.envs else _updates(options, parsed.learner)
-    text = json.dumps({"versions": experiments.versions(), "results": results}, indent=2)
+    results = _chosen(options)(options, parsed.learner)
+    versions = experiments.versions()
+    found = {"command": shlex.join(["calql", "bench", *words]), "versions": versions, "results": results}
+    text = json.dumps(found, indent=2)
     print(text)
     if options.out is not None:
         Path(options.out).write_text(text + "\n")
+        if options.growth:
+            title = f"{options.method} on the shapes of {options.task}, {versions['device']}"
+            draw_growth(results, Path(options.out).with_suffix(".png"), title)
     return 0
 
 
-def _updates(options: BenchOptions, learner: Any) -> list[dict[str, Any]]:
+Measure = Callable[[BenchOptions, Any], list[dict[str, Any]]]
+
+
+def _chosen(options: BenchOptions) -> Measure:
+    """What the flags ask for; one thing at a time."""
+    subjects: Mapping[str, Measure] = {
+        "methods": _methods,
+        "envs": _environments,
+        "scaling": _scaling,
+        "growth": _growth,
+        "products": _products,
+        "run": _whole_run,
+    }
+    asked = [name for name in subjects if getattr(options, name)]
+    if len(asked) > 1:
+        raise UserError(f"--{asked[0]} and --{asked[1]} exclude each other", mend="measure one after the other")
+    if any(count < 1 for count in options.seeds):
+        raise UserError(f"--seeds is {min(options.seeds)}", mend="it must be at least 1")
+    return subjects[asked[0]] if asked else _updates
+
+
+def _shapes(options: BenchOptions, seeds: int) -> Shapes:
     env = get_task(options.task).make_env()
-    observation = options.observation or int(env.observation_space.shape[0])  # type: ignore[index]
-    action = options.action or int(env.action_space.shape[0])  # type: ignore[index]
+    observation, action = env.observation_space.shape, env.action_space.shape
     env.close()
+    if options.observation is None and (observation is None or len(observation) != 1):
+        raise UserError(f"the task '{options.task}' has images", mend="give --observation, or measure it with --run")
+    return Shapes(
+        options.observation or int(observation[0]),  # type: ignore[index]
+        options.action or int(action[0]),  # type: ignore[index]
+        options.transitions,
+        seeds=seeds,
+    )
+
+
+def _updates(options: BenchOptions, learner: Any) -> list[dict[str, Any]]:
     rows = []
     for seeds in options.seeds:
-        if seeds < 1:
-            raise UserError(f"--seeds is {seeds}", mend="it must be at least 1")
-        shapes = Shapes(observation, action, options.transitions, seeds=seeds)
+        shapes = _shapes(options, seeds)
         measured = measure_updates(options.method, learner, shapes, seconds=options.seconds)
         rows.append({**dataclasses.asdict(shapes), "options": dataclasses.asdict(learner), **measured})
     return rows
 
 
-def _environments(options: BenchOptions) -> list[dict[str, Any]]:
-    return [measure_env(task, seconds=options.seconds) for task in all_tasks().values()]
+def _methods(options: BenchOptions, _: Any) -> list[dict[str, Any]]:
+    """Every method with its own options on the task."""
+    rows = []
+    for name in METHODS:
+        _, learner = experiments.defaults(Choice(task=options.task, method=name), get_task(options.task))
+        rows += [measure_updates(name, learner, _shapes(options, n), seconds=options.seconds) for n in options.seeds]
+    return rows
+
+
+def _environments(options: BenchOptions, _: Any) -> list[dict[str, Any]]:
+    return [measure_env(task, seconds=options.seconds) for task in distinct(all_tasks().values())]
+
+
+def _scaling(options: BenchOptions, _: Any) -> list[dict[str, Any]]:
+    return [measure_scaling(get_task(options.task), seconds=options.seconds)]
+
+
+def _growth(options: BenchOptions, learner: Any) -> list[dict[str, Any]]:
+    return measure_growth(options.method, learner, _shapes(options, options.seeds[0]), seconds=options.seconds)
+
+
+def _products(options: BenchOptions, learner: Any) -> list[dict[str, Any]]:
+    return [
+        measure_products(options.method, learner, _shapes(options, seeds), seconds=options.seconds)
+        for seeds in options.seeds
+    ]
+
+
+def _whole_run(options: BenchOptions, learner: Any) -> list[dict[str, Any]]:
+    changes = dataclasses.asdict(learner)
+    return [
+        measure_run(options.task, options.method, {**changes, "seeds": seeds}, minutes=options.run)
+        for seeds in options.seeds
+    ]

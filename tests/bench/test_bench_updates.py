@@ -1,0 +1,64 @@
+"""What is measured of updates: the right products counted, every axis grown, a run looked at from its own log."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+from toy_task import tiny_options
+
+from calql.bench.growth import AXES, draw_growth, measure_growth
+from calql.bench.products import measure_products, products_of
+from calql.bench.updates import Shapes
+from calql.cli import main
+
+SHAPES = Shapes(observation=4, action=2, transitions=100, episode=20)
+
+
+def test_products_are_counted_with_their_loops() -> None:
+    """[3, 4] by [4, 5] once and seven times in a loop: 2 * 3 * 4 * 5 operations each."""
+
+    def program(x: jax.Array, y: jax.Array) -> jax.Array:
+        return jax.lax.scan(lambda total, _: (total + x @ y, None), x @ y, length=7)[0]
+
+    found = list(products_of(jax.make_jaxpr(program)(jnp.ones((3, 4)), jnp.ones((4, 5))).jaxpr))
+    assert [product.times for product in found] == [1, 7]
+    assert [product.operations for product in found] == [120, 840]
+
+
+def test_products_with_a_batch_axis() -> None:
+    found = list(products_of(jax.make_jaxpr(jnp.matmul)(jnp.ones((6, 3, 4)), jnp.ones((6, 4, 5))).jaxpr))
+    assert [product.operations for product in found] == [6 * 120]
+
+
+def test_an_update_beside_its_products() -> None:
+    measured = measure_products("cal-ql", tiny_options("cal-ql"), SHAPES, seconds=0.1)
+    assert measured["products"] > 10
+    assert measured["ratio"]["cpu"] == pytest.approx(measured["update_ms"]["cpu"] / measured["products_ms"]["cpu"])
+
+
+def test_growth_has_a_row_and_a_panel_for_each_axis(tmp_path: Path) -> None:
+    most = dict.fromkeys(AXES, 0) | {"seeds": 1, "critics": 2}
+    rows = measure_growth("cal-ql", tiny_options("cal-ql"), SHAPES, most=most, seconds=0.1)
+    assert [(row["axis"], row["value"]) for row in rows] == [("seeds", 1), ("critics", 2)]
+    assert all(row["updates_per_s"] > 0 for row in rows)
+    draw_growth(rows, tmp_path / "growth.png", "toy")
+    assert (tmp_path / "growth.png").stat().st_size > 5_000
+
+
+def test_the_command_writes_what_it_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "found.json"
+    assert main(["bench", "--seeds", "1", "--seconds", "0.1", "--critic-widths", "8", "--out", str(out)]) == 0
+    found = json.loads(out.read_text())
+    assert found == json.loads(capsys.readouterr().out)
+    assert found["command"].startswith("calql bench --seeds 1")
+    assert {"device", "jax", "commit"} <= found["versions"].keys()
+    assert found["results"][0]["options"]["critic_widths"] == [8]
+
+
+def test_one_thing_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--envs", "--growth"]) != 0
+    assert "exclude each other" in capsys.readouterr().err

@@ -144,6 +144,51 @@ def test_extreme_rows_leave_every_number_finite(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EVERY)
+def test_each_network_moves_as_often_as_it_is_updated(name: str) -> None:
+    """A network left out of a step stands still: its Adam counts no step, so momentum cannot move it."""
+    c = case(name)
+    state = c.train(c.begin(), 1).state
+    critics = c.method.minibatches
+    expected = {"policy": 1, "critics": critics, "value": 1, "log_temperature": 1}
+    if name in FAMILY:
+        expected = {"policy_adam": 1, "critic_adam": critics, "temperature_adam": 1, "multiplier_adam": duals(c.method)}
+    for field in set(expected) & set(state._fields):
+        assert steps_of(getattr(state, field)) == {expected[field]}, field
+
+
+def duals(method: Method) -> int:
+    """Steps of the dual weight in one update."""
+    options: Any = method.options  # type: ignore[attr-defined]
+    return int(options.conservative and options.dual)
+
+
+def steps_of(trained: Any) -> set[int]:
+    """What the optimisers in a part of a state have counted; theirs are the only integers."""
+    counts = [leaf for leaf in jax.tree.leaves(trained) if jnp.issubdtype(leaf.dtype, jnp.integer)]
+    return {int(count) for leaf in counts for count in leaf}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_targets_average_the_new_networks(name: str) -> None:
+    """target = (old + new) / 2 at rate 1/2, where targets move once in an update."""
+    c = case(name)
+    before = c.begin().state
+    pairs = [("targets", "critics"), ("critic_targets", "critics"), ("policy_target", "policy")]
+    pairs = [pair for pair in pairs if pair[0] in before._fields]
+    if not pairs or (name in FAMILY and c.method.minibatches > 1):
+        pytest.skip("no targets, or targets that move with every critic step (in test_learner)")
+    numbers = before.numbers._replace(target_rate=jnp.full_like(before.numbers.target_rate, 0.5))
+    learning = c.begin()
+    after = c.train(learning._replace(state=learning.state._replace(numbers=numbers)), 1).state
+    for target, network in pairs:
+        new = getattr(after, network)
+        new = new if name in FAMILY else new.parameters
+        mixed = jax.tree.map(lambda old, n: (old + n) / 2, getattr(before, target), new)
+        close(getattr(after, target), mixed, 1e-6)
+        assert not np.array_equal(*(jax.tree.leaves(getattr(state, target))[0] for state in (before, after)))
+
+
+@pytest.mark.parametrize("name", EVERY)
 def test_target_ignores_what_follows_exactly_where_a_step_is_terminal(name: str) -> None:
     """A truncated step has terminal 0, so its value goes on."""
     c, rows = case(name), case(name).logged
@@ -236,6 +281,21 @@ def test_images_where_the_method_takes_them(name: str) -> None:
     assert not np.array_equal(*kernels)
     action, _ = method.act(policy, (), Moment(rows.observations[0], 0.0, 0), jax.random.key(2), explore=False)
     assert action.shape == (2,)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_images_fit_every_method_that_says_so(name: str) -> None:
+    """By shapes alone, which costs no compilation; learning from them is tested above."""
+    method = tiny(name)
+    if not method.supports_images:
+        pytest.skip("refused, see below")
+    rows = logged(method, image=True)
+    shape = mixing.batch_shape(method)
+    batch = jax.tree.map(lambda column: jax.ShapeDtypeStruct((*shape, *column.shape[1:]), column.dtype), rows)
+    before = jax.eval_shape(lambda key: method.init(key, spec(image=True)), jax.random.key(0))
+    after, metrics = jax.eval_shape(method.update, before, batch, jax.random.key(0))
+    assert jax.tree.structure(before) == jax.tree.structure(after)
+    assert all(metric.shape == () for metric in metrics.values())
 
 
 def test_combinations_that_cannot_be_are_refused_in_one_line() -> None:

@@ -43,6 +43,9 @@ def test_collected_steps_carry_their_own_return_to_go_and_no_placeholder() -> No
     np.testing.assert_allclose(padded.reference[0, :3], [-5.0495, -0.05, 5.0], rtol=1e-5)
     np.testing.assert_allclose(padded.reference[1, :4], -500.0, rtol=1e-5)
     assert lengths.tolist() == [3, 4]
+    # success is terminal; the end of time is not
+    np.testing.assert_array_equal(padded.terminals[0, :3], [0.0, 0.0, 1.0])
+    np.testing.assert_array_equal(padded.terminals[1, :4], 0.0)
 
 
 def test_hindsight_returns_are_those_really_earned() -> None:
@@ -61,6 +64,13 @@ def test_the_next_action_of_the_last_step_is_never_the_next_episodes() -> None:
     inside = np.setdiff1d(np.arange(len(data())), ends)
     np.testing.assert_array_equal(rows.next_actions[inside], data().actions[inside + 1])
     np.testing.assert_array_equal(rows.next_actions[ends], data().actions[ends])
+
+
+def test_nor_is_it_in_a_collected_episode() -> None:
+    inputs = prepare(tiny("rebrac"), "none", Fit(data(), task().rewards, 0.99))
+    padded, _ = inputs.pad([episode(3, success=True), episode(4, success=False)], LIMIT)
+    np.testing.assert_array_equal(padded.has_next_action[0, :3], [1.0, 1.0, 0.0])
+    np.testing.assert_array_equal(padded.has_next_action[1, :4], [1.0, 1.0, 1.0, 0.0])
 
 
 def numbered(count: int, first: int) -> Transitions:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from calql import experiment as experiments
+from calql.compiled import keep_compiled
 from calql.data import Dataset
 from calql.engine.checkpoint import as_disk_error
 from calql.engine.run import Run
@@ -85,6 +86,7 @@ def train(
 
 def start(experiment: Experiment, out: str | Path | None, watching: Watching, command: str) -> Outcome:
     """A new run in a new folder; the folder appears once everything about the run has been checked."""
+    keep_compiled()
     folder = Path(out) if out is not None else default_folder(experiment)
     if folder.exists():
         raise UserError(
@@ -106,6 +108,7 @@ def start(experiment: Experiment, out: str | Path | None, watching: Watching, co
 
 def resume(folder: str | Path, watching: Watching) -> Outcome:
     """Go on from the last checkpoint of a run; on a CPU the results are those of a run never interrupted."""
+    keep_compiled()
     folder = Path(folder)
     experiment, config = experiments.from_config(folder)
     sinks = make_sinks(folder, watching.tensorboard, watching.wandb, config)
@@ -126,6 +129,7 @@ def evaluate(folder: str | Path, episodes: int, start: int = 0) -> dict[str, Any
     """Score of each seed's last checkpoint over fresh episodes, with the deterministic policy."""
     if episodes < 1 or start < 0:
         raise UserError(f"{episodes} episodes from number {start}", mend="ask for at least 1, from at least 0")
+    keep_compiled()
     folder = Path(folder)
     experiment, config = experiments.from_config(folder)
     run = Run(experiments.plan(experiment), folder, Silent())

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import calql
@@ -41,11 +40,8 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _environment(gpu: str | None, sharing: int) -> dict[str, str]:
-    """Variables of a cell's process: the same code, a share of the GPU, and compiled programs kept for the next."""
-    compiled = Path(tempfile.gettempdir()) / f"calql-compiled-{os.getuid()}"
+    """Variables of a cell's process: the same code and a share of the GPU."""
     variables = {
-        "JAX_COMPILATION_CACHE_DIR": str(compiled),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "1",
         "PYTHONUNBUFFERED": "1",
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
         "XLA_PYTHON_CLIENT_MEM_FRACTION": f"{MEMORY_SHARE / sharing:.3f}",

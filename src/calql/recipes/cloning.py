@@ -25,12 +25,14 @@ def clone(
     seed: int,
     noise: float,
     updates: int = UPDATES,
+    least_spread: float = 1e-3,
 ) -> Policy:
     """A deterministic policy, tanh(MLP(o)), fitted by least squares; it acts with `noise` before the tanh.
 
     Observations are standardised while fitting; the policy that comes back takes them as they are.
+    `least_spread` keeps what hardly moves small: blown up to the size of the rest, its noise is learnt by heart.
     """
-    mean, spread = observations.mean(axis=0), observations.std(axis=0) + 1e-3
+    mean, spread = observations.mean(axis=0), observations.std(axis=0) + least_spread
     inputs, targets = jnp.asarray((observations - mean) / spread), jnp.asarray(actions)
     network = _fit(inputs, targets, jax.random.key(seed), updates)
     first, *others = [_layer(layer) for layer in network.hidden]

@@ -54,7 +54,7 @@ def test_the_command_writes_what_it_measured(tmp_path: Path, capsys: pytest.Capt
     assert main(["bench", "--seeds", "1", "--seconds", "0.1", "--critic-widths", "8", "--out", str(out)]) == 0
     found = json.loads(out.read_text())
     assert found == json.loads(capsys.readouterr().out)
-    assert found["command"].startswith("calql bench --seeds 1")
+    assert found["command"] == "calql bench --seeds 1 --seconds 0.1 --critic-widths 8"
     assert {"device", "jax", "commit"} <= found["versions"].keys()
     assert found["results"][0]["options"]["critic_widths"] == [8]
 

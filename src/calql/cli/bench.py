@@ -74,7 +74,7 @@ def run(command: str, words: Sequence[str]) -> int:
     options: BenchOptions = parsed.bench
     results = _chosen(options)(options, parsed.learner)
     versions = experiments.versions()
-    found = {"command": shlex.join(["calql", "bench", *words]), "versions": versions, "results": results}
+    found = {"command": shlex.join(["calql", "bench", *_without_out(words)]), "versions": versions, "results": results}
     text = json.dumps(found, indent=2)
     print(text)
     if options.out is not None:
@@ -83,6 +83,16 @@ def run(command: str, words: Sequence[str]) -> int:
             title = f"{options.method} on the shapes of {options.task}, {versions['device']}"
             draw_growth(results, Path(options.out).with_suffix(".png"), title)
     return 0
+
+
+def _without_out(words: Sequence[str]) -> list[str]:
+    """The command as others would give it: where this machine wrote its answer is nobody's concern."""
+    kept, skip = [], False
+    for word in words:
+        if not skip and word != "--out" and not word.startswith("--out="):
+            kept.append(word)
+        skip = word == "--out"
+    return kept
 
 
 Measure = Callable[[BenchOptions, Any], list[dict[str, Any]]]

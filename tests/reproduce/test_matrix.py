@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -50,6 +51,15 @@ def test_finished_cells_are_not_run_again_and_failed_ones_are(tmp_path: Path) ->
         "3 cells: 1 finished, 1 failed, 1 not run",
         f"  failed: {failed.id}: no reason",
     ]
+
+
+def test_without_what_draws_the_table_is_gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "calql.reproduce.page", None)
+    told: list[str] = []
+    found = _matrix(tmp_path, tiny_cell()).report(told.append)
+    assert found.name == "results.csv"
+    assert found.read_text().startswith("experiment,scale,cell,")
+    assert "--report-only" in told[-1]
 
 
 def test_a_failed_cell_does_not_keep_the_others(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from typing import Any, Literal
 State = Literal["finished", "running", "failed", "not run"]
 
 DESCRIPTION, STATE, PROVENANCE, LOG, RUN = "cell.json", "state.json", "provenance.json", "log.txt", "run"
-SLICES = "slices.csv"
+SLICES = "slices.csv"  # of one cell
+GATHERED = "idea.csv"  # of all, next to the table
 
 
 @dataclass(frozen=True)

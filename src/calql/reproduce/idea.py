@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
+from calql.reproduce.cells import GATHERED
 from calql.reproduce.evaluations import method_place
 from calql.reproduce.panels import INK_PLACE, Line, Panel
 from calql.reproduce.paper import method_name
 from calql.reproduce.statistics import Floats
 
-SLICES = "idea.csv"
 MOMENTS = {"switch": "at the switch", "after": "after the first online updates"}
 
 
@@ -34,7 +34,7 @@ class Slice:
 
 def read_slices(folder: Path) -> list[Slice]:
     """None where the file is not there: the cells have not come that far."""
-    path = folder / SLICES
+    path = folder / GATHERED
     if not path.is_file():
         return []
     groups: dict[tuple[str, str, str], list[dict[str, str]]] = {}

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from calql.reproduce.cells import Cell, CellStatus
+from calql.reproduce.cells import GATHERED, Cell, CellStatus
 from calql.reproduce.engine import Engine, Stop, Tell
 from calql.reproduce.estimate import Size, assumptions, size_of
 from calql.reproduce.experiments import Experiment
 from calql.reproduce.folders import read_progress, status
 from calql.reproduce.machine import Machine
 from calql.reproduce.scales import HOW, Scale
+from calql.reproduce.slices import gather_slices
 from calql.reproduce.tidy import TABLE, write_table
 
 HEADINGS = ("task", "method", "variant", "seeds", "updates", "env steps", "transitions", "minutes", "state")
@@ -50,13 +51,17 @@ class Matrix:
         return [status(self.cell_root, cell) for cell in self.cells]
 
     def report(self, tell: Tell) -> Path:
-        """The tidy table and everything made from it; nothing is shown that was not run."""
-        from calql.reproduce.idea import SLICES
-        from calql.reproduce.page import render
-        from calql.reproduce.slices import gather_slices
+        """The tidy table and everything made from it; nothing is shown that was not run.
 
+        A machine that lends its GPU may lack what draws: it gathers the table, and another draws from it.
+        """
         table = write_table(self.experiment.name, self.cells, self.cell_root, self.out / TABLE)
-        gather_slices(self.cells, self.cell_root, self.out / SLICES)
+        gather_slices(self.cells, self.cell_root, self.out / GATHERED)
+        try:
+            from calql.reproduce.page import render
+        except ModuleNotFoundError as error:
+            tell(f"no report: the package '{error.name}' is missing; where it is installed, --report-only draws it")
+            return table
         return render(self.experiment.name, table, self.out, status=self.statuses())
 
 

@@ -10,21 +10,26 @@ import jax
 import numpy as np
 import pytest
 import toy_task as toy
-from test_run import TINY, build
+from test_run import TINY, build, stop_after
 
 import calql
 import corridor
 from calql.engine.collect import Collector
+from calql.engine.evaluation import Evaluation, Evaluations
 from calql.engine.rollout import Player, lane
 from calql.engine.speed import Busy
 from calql.engine.workers import Workers
 from calql.results.metrics import read_rows
+from calql.training import Watching, resume
+
+
+def begin(folder: Path, **changes: Any) -> calql.Outcome:
+    path = corridor.write_demonstrations(folder.parent)
+    return calql.train(dataset=path, env="corridor:Corridor-v0", out=folder, **{**TINY, **changes})
 
 
 def train(folder: Path, **changes: Any) -> bytes:
-    path = corridor.write_demonstrations(folder.parent)
-    calql.train(dataset=path, env="corridor:Corridor-v0", out=folder, **{**TINY, **changes})
-    return (folder / "metrics.jsonl").read_bytes()
+    return (begin(folder, **changes).folder / "metrics.jsonl").read_bytes()
 
 
 @pytest.mark.parametrize("lag", [0, 1])
@@ -114,6 +119,28 @@ def test_an_evaluation_says_what_held_when_it_fell_due(tmp_path: Path, monkeypat
     assert run.execute(lambda: False)
     run.close()
     assert (tmp_path / "late" / "metrics.jsonl").read_bytes() == prompt
+
+
+@pytest.mark.parametrize("lag", [0, 1])
+def test_a_checkpoint_holds_evaluations_that_are_not_finished(
+    lag: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = train(tmp_path / "whole", lag=lag)
+    monkeypatch.setattr(Evaluation, "ready", False)
+    saved = []
+    pack = Evaluations.pack
+
+    def noted(evaluations: Evaluations) -> Any:
+        saved.append(len(evaluations._playing))
+        return pack(evaluations)
+
+    monkeypatch.setattr(Evaluations, "pack", noted)
+    stop_after(monkeypatch, lambda: 3)
+    begin(tmp_path / "cut", lag=lag)
+    while not resume(tmp_path / "cut", Watching()).finished:
+        pass
+    assert max(saved) >= 2
+    assert (tmp_path / "cut" / "metrics.jsonl").read_bytes() == whole
 
 
 def test_busy_time_counts_what_overlaps_once() -> None:

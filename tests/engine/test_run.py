@@ -163,7 +163,7 @@ def test_stopping_and_going_on_changes_nothing(tmp_path: Path, case: str, monkey
     whole = calql.train(out=tmp_path / "whole", **own)
     rng = np.random.default_rng(1)
     longest = 40 if case == "step" else 5  # a round is then one step
-    _stop_after(monkeypatch, lambda: int(rng.integers(1, longest)))
+    stop_after(monkeypatch, lambda: int(rng.integers(1, longest)))
     cut = calql.train(out=tmp_path / "cut", **own)
     stops = 0
     while not cut.finished:
@@ -176,7 +176,7 @@ def test_stopping_and_going_on_changes_nothing(tmp_path: Path, case: str, monkey
         np.testing.assert_array_equal(left["q"], right["q"])
 
 
-def _stop_after(monkeypatch: pytest.MonkeyPatch, rounds: Callable[[], int]) -> None:
+def stop_after(monkeypatch: pytest.MonkeyPatch, rounds: Callable[[], int]) -> None:
     """Runs stop of themselves after a number of rounds."""
     execute = Run.execute
 

@@ -72,9 +72,8 @@ class Collector:
         flight = Flight(policy, time.monotonic())
         first = int(self._counters.episodes[index])
         for number in range(first, first + self._options.trajectories):
-            request = Request(
-                (self._seeds[index], COLLECT, number), acts_at_random(self._options, self._counters, index)
-            )
+            at_random = acts_at_random(self._options, self._counters, index)
+            request = Request((self._seeds[index], COLLECT, number), at_random)
             flight.add(crew.submit(Collect(policy, (request,))))
         self._flights[index] = flight
 
@@ -87,7 +86,7 @@ class Collector:
                 landed[position][index] = episode
                 self.count(int(index), episode)
                 watch.env_steps += len(episode.rewards)
-            watch.collecting.add(flight.begun, max(flight.ended))
+            watch.collecting.add(flight.begun, max(flight.ended, default=time.monotonic()))
         return landed if who.any() else []
 
     def count(self, index: int, episode: Episode) -> None:

@@ -61,7 +61,7 @@ class Run:
         """Go on until the end (True) or until told to stop at the next block (False); checkpoints either way."""
         self.output.announce()
         self.output.phase(online=self.online)
-        self._take_up_collection()
+        self._take_up()
         last_saved = time.monotonic()
         while not self.finished:
             if should_stop():
@@ -71,6 +71,7 @@ class Run:
             if time.monotonic() - last_saved >= 60.0 * self.options.checkpoint_minutes:
                 self.save()
                 last_saved = time.monotonic()
+        self._write_evaluations(wait=True)
         self._write_calibration("end")
         self.save()
         return True
@@ -213,8 +214,10 @@ class Run:
             padded, lengths = self.plan.inputs.pad(episodes, self.plan.task.episode_limit)
             self.replay = insert_all(self.replay, padded, jnp.asarray(lengths))
 
-    def _take_up_collection(self) -> None:
+    def _take_up(self) -> None:
         """What was under way when the checkpoint was written is under way again."""
+        if self.evaluations.restored:
+            self.evaluations.replay(self._crews.evaluators)
         if self.collector.restored:
             self.collector.relaunch(self._crews.collectors)
         for note in self.stepper.replay():
@@ -255,14 +258,13 @@ class Run:
     # -- checkpoints --------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Everything that decides the rest of the run; evaluations end first, which changes no result."""
-        self._write_evaluations(wait=True)
+        """Everything that decides the rest of the run."""
         sums, counts = jax.device_get((self.learning.sums, self.learning.counts))
         require_finite(sums, dict(enumerate(self.plan.seeds)), str(self.folder))
         filled = min(int(self.counters.env_steps.max()), self.replay.capacity)
         arrays = pack("state", self.learning.state) | pack("sums", sums)
         arrays |= {"updates": np.asarray(self.learning.updates), "counts": np.asarray(counts)}
-        arrays |= self.counters.pack() | self.collector.pack() | self.stepper.pack()
+        arrays |= self.counters.pack() | self.collector.pack() | self.stepper.pack() | self.evaluations.pack()
         arrays |= {"online": np.array(self.online), "rows": np.array(self.output.rows_written)}
         if filled:
             rows = jax.tree.map(lambda column: column[:, :filled], self.replay.rows)
@@ -288,6 +290,7 @@ class Run:
         policies = self.program.policies(self.learning.state)
         self.collector.restore(arrays, policies)
         self.stepper.restore(arrays, policies)
+        self.evaluations.restore(arrays, policies)
         self.replay = self._refilled(arrays)
 
     def _empty_replay(self) -> Replay:

@@ -51,8 +51,8 @@ class Choice:
     dataset: str | None = None
     env: str | None = None
     episode_limit: int | None = None
-    reward_scale: float = 1.0
-    reward_shift: float = 0.0
+    reward_scale: float | None = None
+    reward_shift: float | None = None
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def resolve_task(
         task = get_task(choice.task or (named.task if named else DEFAULT))
         if named is not None:
             recipes.require_task(named, task.name)
-        return task, data if data is not None else _logged(choice, named), []
+        return _changed(task, choice), data if data is not None else _logged(choice, named), []
     data = data if data is not None else _logged(choice, named)
     if data is None or own_env is None:
         missing = "--dataset" if data is None else "--env"
@@ -109,10 +109,21 @@ def resolve_task(
         data,
         env_maker(own_env),
         episode_limit=choice.episode_limit,
-        reward_scale=choice.reward_scale,
-        reward_shift=choice.reward_shift,
+        reward_scale=1.0 if choice.reward_scale is None else choice.reward_scale,
+        reward_shift=0.0 if choice.reward_shift is None else choice.reward_shift,
     )
     return task, data, notes
+
+
+def _changed(task: Task, choice: Choice) -> Task:
+    """The named task with the user's episode limit and reward map, which then holds for every method."""
+    asked = {"scale": choice.reward_scale, "shift": choice.reward_shift}
+    numbers: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    if numbers:
+        task = dataclasses.replace(task, rewards=dataclasses.replace(task.rewards, **numbers), method_rewards={})
+    if choice.episode_limit is not None:
+        task = dataclasses.replace(task, episode_limit=choice.episode_limit)
+    return task
 
 
 def _logged(choice: Choice, named: Recipe | None) -> Dataset | None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from calql.data import Dataset
-from calql.experiment import Choice, defaults
+from calql.experiment import Choice, defaults, resolve_task
 from calql.methods import METHODS
 from calql.tasks import get_task
 from calql.tasks.base import RewardRule
@@ -177,3 +177,13 @@ def test_a_scale_by_the_range_of_returns() -> None:
     rule = RewardRule(scale=1_000.0, by_return_range=True).fitted(data)
     assert rule == RewardRule(scale=500.0)
     assert rule.fitted(data) is rule
+
+
+def test_a_named_task_with_rewards_and_limit_of_the_users_own() -> None:
+    """WSRL's kitchen: r - 4 for every method, episodes of 280 steps."""
+    choice = Choice(task="kitchen-mixed", reward_shift=-4.0, episode_limit=280)
+    task, _, _ = resolve_task(choice)
+    usual = get_task("kitchen-mixed")
+    assert (task.rewards.scale, task.rewards.shift, task.episode_limit) == (usual.rewards.scale, -4.0, 280)
+    assert task.method_rewards == {}
+    assert resolve_task(Choice(task="kitchen-mixed"))[0] == usual

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, make_dataclass
+from dataclasses import dataclass, make_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from rich.console import Console
 from calql import experiment as experiments
 from calql import training
 from calql.cli.parse import parse, peek
+from calql.errors import UserError
 from calql.experiment import Choice
 from calql.results import Progress, Silent, result_table, summarise
 from calql.tasks import DEFAULT
@@ -33,11 +34,11 @@ class TrainOptions:
     env: str | None = None
     """An environment of your own: package:Name-v0."""
     episode_limit: int | None = None
-    """Steps after which an episode of your own environment is cut, where it has no limit itself."""
-    reward_scale: float = 1.0
-    """Your own data: training rewards are scale * r + shift."""
-    reward_shift: float = 0.0
-    """Your own data: see --reward-scale."""
+    """Steps after which an episode is cut (default: the task's, or what your own environment says)."""
+    reward_scale: float | None = None
+    """Training rewards are scale * r + shift (default: the task's, or 1 and 0 for your own data)."""
+    reward_shift: float | None = None
+    """See --reward-scale."""
     out: str | None = None
     """The run folder to make (default: runs/TASK-METHOD-TIME)."""
     resume: str | None = None
@@ -70,17 +71,13 @@ def _start(command: str, words: Sequence[str]) -> training.Outcome:
         dataset=peek(words, "dataset"),
         env=peek(words, "env"),
     )
+    for name in ("episode_limit", "reward_scale", "reward_shift"):
+        value = peek(words, name.replace("_", "-")) or peek(words, name)
+        if value is not None:
+            choice = _with_number(choice, name, value)
     asks_help = "--help" in words or "-h" in words
     own = choice.dataset is not None or choice.env is not None
-    task = None if own else experiments.resolve_task(choice)[0]
-    if own and not asks_help:
-        for name in ("episode_limit", "reward_scale", "reward_shift"):
-            value = peek(words, name.replace("_", "-")) or peek(words, name)
-            if value is not None:
-                choice = _with_number(choice, name, value)
-        task, data, notes = experiments.resolve_task(choice)
-    else:
-        data, notes = None, []
+    task, data, notes = (None, None, []) if own and asks_help else experiments.resolve_task(choice)
     run_options, method_options = experiments.defaults(choice, task)
     parts: list[Any] = [
         ("flags", TrainOptions, TrainOptions()),
@@ -96,10 +93,6 @@ def _start(command: str, words: Sequence[str]) -> training.Outcome:
 
 
 def _with_number(choice: Choice, name: str, text: str) -> Choice:
-    from dataclasses import replace
-
-    from calql.errors import UserError
-
     try:
         value: Any = int(text) if name == "episode_limit" else float(text)
     except ValueError:

@@ -60,8 +60,8 @@ def run_cell(folder: Path, workers: int) -> int:
     note("running")
     try:
         cell = Cell.read(folder)
-        if cell.scale == "smoke":
-            _compile_quickly()
+        if cell.scale == "smoke":  # spends its time in the compiler: the next one finds nearly everything compiled
+            jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
         outcome = _train(cell, folder, workers)
         if cell.slices and outcome.finished:
             write_slices(cell, run_folder(folder), folder / SLICES)
@@ -137,12 +137,6 @@ def _provenance(experiment: Experiment) -> dict[str, Any]:
     elif source.is_file():
         facts = {"sha256": digest(source), "transitions": len(experiment.data)}
     return {"dataset": name.as_posix(), "manifest": facts}
-
-
-def _compile_quickly() -> None:
-    """A smoke run spends its time in the compiler: leave out the finer optimisations, and keep what is compiled."""
-    os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
 def _stop_without(parent: int) -> None:

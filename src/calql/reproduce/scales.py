@@ -40,12 +40,12 @@ ONLINE_POINTS, OFFLINE_POINTS = 10, 4  # evaluations of a small cell in each pha
 
 # `smoke`: the whole path in seconds. Data are a stand-in, networks tiny, one episode online.
 SMOKE_AT_MOST: Options = {
-    "offline_updates": 20,
+    "offline_updates": 4,
     "online_steps": 40,
     "warmup_steps": 10,
     "evaluation_episodes": 1,
     "reference_updates": 10,
-    "batch_size": 8,
+    "batch_size": 4,
     "sampled_actions": 2,
     "backup_actions": 2,
     "critics": 2,
@@ -62,10 +62,10 @@ SMOKE_AT_MOST: Options = {
 SMOKE_SETS: Options = {
     "policy_widths": (8,),
     "critic_widths": (8,),
-    "updates_per_episode": 20,
-    "evaluate_offline_every": 20,
+    "updates_per_episode": 4,
+    "evaluate_offline_every": 4,
     "evaluate_online_every": 40,
-    "block": 20,
+    "block": 4,
 }
 
 SEEDS: Mapping[str, int] = {"smoke": 2, "small": 4}  # `paper`: as many as the paper had

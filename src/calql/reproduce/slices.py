@@ -26,6 +26,7 @@ from calql.methods.base import Method, Moment
 from calql.reproduce.cells import SLICES, Cell
 from calql.results import Silent
 from calql.results.metrics import write_atomically
+from calql.tasks import Task
 
 COLUMNS = ("method", "moment", "state", "action_x", "q", "true_return", "logged", "reference")
 POINTS, SMOKE_POINTS = 41, 5
@@ -74,9 +75,10 @@ def _slice(
     policies = jax.device_get(run.program.policies(run.learning.state))
     of_seed = [jax.tree.map(lambda leaf, i=i: leaf[i], policies) for i in range(cell.seeds)]
     act = jax.jit(jax.vmap(partial(_greedy, run.program.method), in_axes=(None, 0)))
-    true_returns = [_returns(experiment, partial(act, policy), mazes, state, actions) for policy in of_seed]
+    task, discount = experiment.task, float(experiment.options.discount)
+    truth = [true_returns(task, discount, partial(act, policy), mazes, state, actions) for policy in of_seed]
     reference = float(run.plan.inputs.return_to_go[row])
-    columns = zip(actions[:, 0], np.asarray(q).mean(axis=0), np.mean(true_returns, axis=0), strict=True)
+    columns = zip(actions[:, 0], np.asarray(q).mean(axis=0), np.mean(truth, axis=0), strict=True)
     return [
         {
             "method": cell.method,
@@ -84,24 +86,23 @@ def _slice(
             "state": name,
             "action_x": float(x),
             "q": float(value),
-            "true_return": float(truth),
+            "true_return": float(came_to),
             "logged": int(index == len(mazes) - 1),
             "reference": reference,
         }
-        for index, (x, value, truth) in enumerate(columns)
+        for index, (x, value, came_to) in enumerate(columns)
     ]
 
 
-def _returns(
-    experiment: Experiment, act: Act, mazes: Sequence[PointMaze], state: Floats, actions: Floats
+def true_returns(
+    task: Task, discount: float, act: Act, mazes: Sequence[PointMaze], state: Floats, actions: Floats
 ) -> NDArray[np.float64]:
     """What each first action leads to, in training rewards; an episode without success fails for ever after."""
-    rewards, discount = experiment.task.rewards, float(experiment.options.discount)
-    worst, best = (float(rewards.map(np.asarray(value))) for value in (0.0, 1.0))
+    worst, best = (float(task.rewards.map(np.asarray(value))) for value in (0.0, 1.0))
     for maze in mazes:
         _put(maze, state)
     observations, alive, returns = np.tile(state, (len(mazes), 1)), np.ones(len(mazes), bool), np.zeros(len(mazes))
-    for step in range(experiment.task.episode_limit):
+    for step in range(task.episode_limit):
         chosen = actions if step == 0 else np.asarray(act(observations))
         for index in map(int, np.flatnonzero(alive)):
             observations[index], _, success, _, _ = mazes[index].step(chosen[index])
@@ -109,7 +110,7 @@ def _returns(
             alive[index] = not success
         if not alive.any():
             break
-    return returns + alive * discount**experiment.task.episode_limit * worst / (1.0 - discount)
+    return returns + alive * discount**task.episode_limit * worst / (1.0 - discount)
 
 
 def _greedy(method: Method, policy: Any, observation: jax.Array) -> jax.Array:

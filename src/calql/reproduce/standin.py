@@ -17,7 +17,7 @@ from calql.data.write import write_npz
 from calql.recipes.rollout import Actor, Rollouts, record
 from calql.tasks import Task
 
-EPISODES, STEPS = 2, 40
+EPISODES, STEPS = 2, 15
 
 
 def stand_in(task: Task) -> Path:

@@ -162,7 +162,7 @@ def test_stopping_and_going_on_changes_nothing(tmp_path: Path, case: str, monkey
     own: dict[str, Any] = {"dataset": path, "env": "corridor:Corridor-v0", "method": method, **TINY, **STOPPED[case]}
     whole = calql.train(out=tmp_path / "whole", **own)
     rng = np.random.default_rng(1)
-    longest = 40 if case == "step" else 5  # a round is then one step
+    longest = 16 if case == "step" else 5  # a round is then one step
     stop_after(monkeypatch, lambda: int(rng.integers(1, longest)))
     cut = calql.train(out=tmp_path / "cut", **own)
     stops = 0

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from calql.envs.simulation import Simulation
 from calql.tasks import Task
 
-LONGEST = 200  # steps of an episode that are played
-WINDOWS = 10
+LONGEST = 100  # steps of an episode that are played
+WINDOWS = 40
 STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 
 Env = gymnasium.Env[Any, Any]

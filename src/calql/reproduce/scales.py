@@ -96,19 +96,24 @@ def cells_of(
     count = seeds or SEEDS.get(scale, experiment.seeds)
     pairs = [
         (task, arm)
-        for task, arm in _pairs(experiment, scale, by_task=not tasks, by_arm=not methods)
+        for task, arm in experiment.pairs()
         if (not tasks or task in tasks) and (not methods or arm.method in methods)
     ]
+    if scale == "smoke":
+        pairs = _few(experiment, pairs, all_tasks=bool(tasks), each_method=bool(methods))
     return [make_cell(task, arm, scale, count, paper_seeds=experiment.seeds) for task, arm in pairs]
 
 
-def _pairs(experiment: Experiment, scale: Scale, *, by_task: bool, by_arm: bool) -> list[tuple[str, Arm]]:
-    """A smoke run takes the first task and the first few arms, where the user names none."""
-    if scale != "smoke":
-        return experiment.pairs()
-    tasks = experiment.tasks[:1] if by_task else experiment.tasks
-    arms = experiment.arms[: experiment.smoke_arms] if by_arm else experiment.arms
-    return [(task, arm) for task, arm in experiment.pairs() if task in tasks and arm in arms]
+def _few(
+    experiment: Experiment, pairs: Sequence[tuple[str, Arm]], *, all_tasks: bool, each_method: bool
+) -> list[tuple[str, Arm]]:
+    """The first task unless some were named, and its first few arms, of every method that was named."""
+    kept: list[tuple[str, Arm]] = []
+    for task, arm in pairs:
+        alike = [(t, a) for t, a in kept if t == task and (not each_method or a.method == arm.method)]
+        if (all_tasks or task == pairs[0][0]) and len(alike) < experiment.smoke_arms:
+            kept.append((task, arm))
+    return kept
 
 
 def make_cell(task: str, arm: Arm, scale: Scale, seeds: int, *, paper_seeds: int) -> Cell:

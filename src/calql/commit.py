@@ -1,4 +1,4 @@
-"""Which code a result came from: the commit where the package runs from a checkout, else nothing more than its version."""
+"""Which state of the code a result came from: results of a working copy name more than its version."""
 
 from __future__ import annotations
 

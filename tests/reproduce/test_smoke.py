@@ -25,7 +25,7 @@ SHARED = {"door": 2, "images": 1}  # cells that one name leaves to the next
 
 
 def _reproduce(name: str, out: Path, *words: str) -> Path:
-    assert main(["reproduce", name, "--scale", "smoke", "--out", str(out), *words]) == 0
+    assert main(["reproduce", name, "--scale", "smoke", "--out", str(out), "--jobs", "2", *words]) == 0
     return out / f"{name}-smoke"
 
 
@@ -52,6 +52,11 @@ def test_the_whole_path(
         _check(name, _reproduce(name, tmp_path, *words))
     found = capsys.readouterr().out.count(f" {SHARED[group]} finished before") if group in SHARED else 0
     assert found == (len(GROUPS[group]) - 1)
+
+
+def test_the_theory_by_the_same_command(tmp_path: Path) -> None:
+    folder = _reproduce("fig-theory", tmp_path, "--seeds", "1")
+    assert {"results.csv", "theory.png", "theory.svg", "report.md"} <= {path.name for path in folder.iterdir()}
 
 
 def test_every_name_is_here() -> None:

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from calql import theory
 from calql.cli import main
 from calql.reproduce.experiments import EXPERIMENTS
 from calql.reproduce.tidy import read_table
+from calql.theory.experiment import Scale
 
 # Names that share cells run in one folder, each with as many of its methods as show something new.
 GROUPS: dict[str, dict[str, list[str]]] = {
@@ -54,8 +56,10 @@ def test_the_whole_path(
     assert found == (len(GROUPS[group]) - 1)
 
 
-def test_the_theory_by_the_same_command(tmp_path: Path) -> None:
-    folder = _reproduce("fig-theory", tmp_path, "--seeds", "1")
+def test_the_theory_by_the_same_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny = Scale(2, seeds=9, episodes=16, scaling_instances=2, families=("random-tabular", "lock"))
+    monkeypatch.setattr(theory, "SCALES", {"smoke": tiny})
+    folder = _reproduce("fig-theory", tmp_path, "--seeds", "2")
     assert {"results.csv", "theory.png", "theory.svg", "report.md"} <= {path.name for path in folder.iterdir()}
 
 

@@ -14,9 +14,9 @@ from calql.reproduce.cells import Cell
 from calql.reproduce.machine import Machine
 from calql.tasks import get_task
 
-# Updates/s of Cal-QL over all seeds and cells on one device: `calql bench` with AntMaze's shapes.
-UPDATES_PER_S: Mapping[str, float] = {"NVIDIA H200": 5_000.0}
-GPU_UPDATES_PER_S, CORE_UPDATES_PER_S = 3_000.0, 15.0  # another GPU; one CPU core
+# Updates/s of Cal-QL over all seeds and cells of one device: `calql bench --task antmaze-medium-play`, float32.
+UPDATES_PER_S: Mapping[str, float] = {"NVIDIA H200": 3_600.0}
+GPU_UPDATES_PER_S, CORE_UPDATES_PER_S = 2_000.0, 3.0  # another GPU (assumed); one CPU core
 # One update of a method against one of Cal-QL: fewer networks and samples, or more of them.
 COST: Mapping[str, float] = {
     "cal-ql-utd20": 3.0,
@@ -30,15 +30,16 @@ COST: Mapping[str, float] = {
     "hybrid": 0.5,
     "odt": 20.0,
 }
-# Environment steps/s of one core, the policy's share included.
+# Environment steps/s of one core: `calql bench --envs`.
 STEPS_PER_S: Mapping[str, float] = {
-    "adroit": 1_000.0,
-    "kitchen": 350.0,
-    "antmaze": 1_500.0,
-    "pick-place": 2_000.0,
-    "locomotion": 4_000.0,
-    "point-maze": 4_000.0,
+    "adroit": 3_600.0,
+    "kitchen": 550.0,
+    "antmaze": 3_000.0,
+    "pick-place": 3_400.0,
+    "locomotion": 9_000.0,
+    "point-maze": 8_300.0,
 }
+POLICY_SHARE = 0.5  # of a core's time goes to the policy that acts in them (assumed)
 START_S = 60.0  # imports, data, compiling
 
 
@@ -54,9 +55,9 @@ class Size:
         """On its share of the machine, with `at_once` cells on it."""
         cores = max(machine.cores / at_once, 1.0)
         update_s = self.updates * COST.get(cell.method, 1.0) / (updates_per_s(machine) / at_once)
-        stepping = get_task(cell.task)
-        lanes = cores if stepping.stepping == "workers" else 1.0
-        return START_S + update_s + self.env_steps / (STEPS_PER_S[stepping.domain] * lanes)
+        task = get_task(cell.task)
+        lanes = cores if task.stepping == "workers" else 1.0
+        return START_S + update_s + self.env_steps / (STEPS_PER_S[task.domain] * (1.0 - POLICY_SHARE) * lanes)
 
 
 def size_of(cell: Cell) -> Size:
@@ -85,7 +86,8 @@ def assumptions(machine: Machine) -> str:
     steps = ", ".join(f"{domain} {rate:,.0f}" for domain, rate in STEPS_PER_S.items())
     return (
         f"assumed on {machine.device}: {updates_per_s(machine):,.0f} updates/s of Cal-QL over all seeds and cells, "
-        f"environment steps/s of one core: {steps}; evaluation episodes counted at full length"
+        f"environment steps/s of one core: {steps}, of which the policy takes {POLICY_SHARE:.0%}; "
+        "evaluation episodes counted at full length"
     )
 
 

@@ -21,6 +21,7 @@ import jax
 
 from calql import experiment as experiments
 from calql import training
+from calql.compiled import keep_compiled
 from calql.data.store import MANIFEST, data_root, digest
 from calql.errors import UserError
 from calql.experiment import Choice, Experiment
@@ -61,6 +62,7 @@ def run_cell(folder: Path, workers: int) -> int:
     try:
         cell = Cell.read(folder)
         if cell.scale == "smoke":  # spends its time in the compiler: the next one finds nearly everything compiled
+            keep_compiled()
             jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
         outcome = _train(cell, folder, workers)
         if cell.slices and outcome.finished:

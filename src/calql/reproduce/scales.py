@@ -18,7 +18,7 @@ Options = Mapping[str, Any]
 # `small`: minutes per cell of four seeds when half a dozen cells share one GPU. At most so much of each:
 SMALL_AT_MOST: Mapping[str, Options] = {  # by domain
     "adroit": {"offline_updates": 20_000, "online_steps": 40_000},
-    "kitchen": {"offline_updates": 50_000, "online_steps": 30_000, "evaluation_episodes": 10},
+    "kitchen": {"offline_updates": 40_000, "online_steps": 30_000, "evaluation_episodes": 5},
     "antmaze": {"offline_updates": 100_000, "online_steps": 40_000},
     "pick-place": {"offline_updates": 20_000, "online_steps": 10_000},
     "locomotion": {"offline_updates": 50_000, "online_steps": 40_000},
@@ -36,7 +36,7 @@ SMALL_METHODS_AT_MOST: Mapping[str, Options] = {
     },
     "o3f": {"candidates": 20},
 }
-ONLINE_POINTS, OFFLINE_POINTS = 10, 4  # evaluations of a small cell in each phase
+ONLINE_POINTS, OFFLINE_POINTS = 10, 2  # evaluations of a small cell in each phase
 
 # `smoke`: the whole path in seconds. Data are a stand-in, networks tiny, one episode online.
 SMOKE_AT_MOST: Options = {

@@ -130,3 +130,23 @@ def test_unknown_names_suggest_the_nearest() -> None:
         cells_of(EXPERIMENTS["table-scores"], "small", methods=("calql",))
     with pytest.raises(UserError, match="--seeds is 0"):
         cells_of(EXPERIMENTS["table-scores"], "small", seeds=0)
+
+
+def test_options_for_every_cell_that_has_them() -> None:
+    changes = ["precision=bfloat16", "critic-widths=8,8"]
+    cells = cells_of(EXPERIMENTS["fig-mixing"], "small", methods=("cal-ql", "iql"), changes=changes)
+    by_method = {cell.method: cell for cell in cells}
+    assert by_method["cal-ql"].options["precision"] == "bfloat16"
+    assert by_method["cal-ql"].options["critic_widths"] == (8, 8)
+    assert "precision bfloat16 (paper: float32)" in by_method["cal-ql"].shortened
+    assert "precision" not in by_method["iql"].options
+    usual = cells_of(EXPERIMENTS["fig-mixing"], "small", methods=("cal-ql",))
+    assert usual[0].id not in {cell.id for cell in cells}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"), [("precison=x", "precision"), ("precision", "NAME=VALUE"), ("online_steps=many", "int")]
+)
+def test_changes_that_mean_nothing_are_refused(change: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        cells_of(EXPERIMENTS["fig-mixing"], "small", changes=[change])

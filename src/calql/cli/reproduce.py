@@ -37,6 +37,8 @@ class ReproduceOptions:
     """Only these tasks."""
     methods: tuple[str, ...] = ()
     """Only these methods."""
+    set: tuple[str, ...] = ()
+    """Options NAME=VALUE for every cell that has them, such as precision=bfloat16."""
     out: str = "runs/reproduce"
     """The folder of cells and reports; experiments that share cells share them there."""
     dry_run: bool = False
@@ -68,7 +70,7 @@ def _theory(options: ReproduceOptions) -> int:
     """The theory has no cells: it is one small computation."""
     import calql.theory
 
-    for name in ("tasks", "methods", "dry_run", "report_only"):
+    for name in ("tasks", "methods", "set", "dry_run", "report_only"):
         if getattr(options, name):
             raise UserError(f"--{name.replace('_', '-')} means nothing for {THEORY}", mend="leave it out")
     folder = Path(options.out) / f"{THEORY}-{options.scale}"
@@ -83,7 +85,14 @@ def _matrix(options: ReproduceOptions) -> int:
     from calql.reproduce.scales import cells_of
 
     experiment = find_experiment(options.name, also=(THEORY,))
-    cells = cells_of(experiment, options.scale, seeds=options.seeds, tasks=options.tasks, methods=options.methods)
+    cells = cells_of(
+        experiment,
+        options.scale,
+        seeds=options.seeds,
+        tasks=options.tasks,
+        methods=options.methods,
+        changes=options.set,
+    )
     matrix = Matrix(experiment, options.scale, cells, Path(options.out))
     if options.dry_run:
         return _dry_run(matrix, options)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any, Literal
 
 from calql import experiment as experiments
+from calql.engine.options import RunOptions
 from calql.errors import UserError, unknown
 from calql.experiment import Choice
+from calql.methods import method_entry
 from calql.reproduce.cells import Cell
 from calql.reproduce.experiments import Arm, Experiment
 from calql.tasks import Task, get_task
@@ -84,8 +87,12 @@ def cells_of(
     seeds: int | None = None,
     tasks: Sequence[str] = (),
     methods: Sequence[str] = (),
+    changes: Sequence[str] = (),
 ) -> list[Cell]:
-    """The cells of an experiment at a scale; all tasks and methods unless some are named."""
+    """The cells of an experiment at a scale; all tasks and methods unless some are named.
+
+    `changes` are options as NAME=VALUE, for every cell that has them.
+    """
     known_methods = {arm.method for arm in experiment.arms}
     for kind, named, known in (("task", tasks, set(experiment.tasks)), ("method", methods, known_methods)):
         for name in named:
@@ -101,7 +108,24 @@ def cells_of(
     ]
     if scale == "smoke":
         pairs = _few(experiment, pairs, all_tasks=bool(tasks), each_method=bool(methods))
-    return [make_cell(task, arm, scale, count, paper_seeds=experiment.seeds) for task, arm in pairs]
+    values = dict(_name_and_value(change) for change in changes)
+    _require_known(values, [arm.method for _, arm in pairs])
+    return [make_cell(task, arm, scale, count, values, paper_seeds=experiment.seeds) for task, arm in pairs]
+
+
+def _name_and_value(change: str) -> tuple[str, str]:
+    name, found, value = change.partition("=")
+    if not found:
+        raise UserError(f"--set {change}", mend="give options as NAME=VALUE, for example precision=bfloat16")
+    return name.replace("-", "_"), value
+
+
+def _require_known(names: Iterable[str], methods: Sequence[str]) -> None:
+    """An option that no cell has is a mistake."""
+    known = {f.name for m in methods for kind in (RunOptions, method_entry(m).options) for f in fields(kind)}
+    for name in names:
+        if name not in known:
+            raise unknown("option", name, known, where="--set")
 
 
 def _few(
@@ -116,13 +140,16 @@ def _few(
     return kept
 
 
-def make_cell(task: str, arm: Arm, scale: Scale, seeds: int, *, paper_seeds: int) -> Cell:
+def make_cell(
+    task: str, arm: Arm, scale: Scale, seeds: int, changes: Mapping[str, str] = {}, *, paper_seeds: int
+) -> Cell:
     """What the paper runs, cut down to the scale; options that come to a default are left out."""
     described = get_task(task)
     run, learner = experiments.defaults(Choice(task=task, method=arm.method), described)
     usual: dict[str, Any] = {**vars(run), **vars(learner)}
     paper = {**usual, **arm.options}
     cut = {name: value for name, value in CUTS[scale](described, arm.method, paper).items() if name in usual}
+    cut |= {name: _like(usual[name], name, text) for name, text in changes.items() if name in usual}
     options = {name: value for name, value in {**arm.options, **cut}.items() if usual[name] != value}
     stand_in = scale == "smoke" and described.domain != "point-maze"
     return Cell(
@@ -138,6 +165,18 @@ def make_cell(task: str, arm: Arm, scale: Scale, seeds: int, *, paper_seeds: int
         paper_offline_updates=int(paper["offline_updates"]),
         paper_online_steps=int(paper["online_steps"]),
     )
+
+
+def _like(usual: Any, name: str, text: str) -> Any:
+    """The value that a text stands for, of the kind that the option has."""
+    kind = type(usual)
+    try:
+        if kind is bool:
+            return {"true": True, "false": False}[text.lower()]
+        return tuple(int(part) for part in text.split(",")) if kind is tuple else kind(text)
+    except (KeyError, ValueError):
+        wanted = {bool: "true or false", tuple: "whole numbers with commas"}.get(kind, kind.__name__)
+        raise UserError(f"--set {name}={text}", mend=f"it must be {wanted}") from None
 
 
 def _whole(task: Task, method: str, paper: Options) -> Options:

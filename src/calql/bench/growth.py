@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
+
 from calql.bench.updates import Shapes, measure_updates
 from calql.errors import unknown
 
@@ -60,13 +62,9 @@ def _with(options: Any, shapes: Shapes, axis: str, value: int) -> tuple[Any, Sha
 
 def draw_growth(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> None:
     """One panel an axis: milliseconds per update of all seeds, both scales logarithmic."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     axes = list(dict.fromkeys(row["axis"] for row in rows))
-    figure, panels = pyplot.subplots(1, len(axes), figsize=(3.0 * len(axes), 3.0), sharey=True, squeeze=False)
+    figure = Figure(figsize=(3.0 * len(axes), 3.0))
+    panels = figure.subplots(1, len(axes), sharey=True, squeeze=False)
     for panel, axis in zip(panels[0], axes, strict=True):
         points = [(row["value"], 1e3 / row["updates_per_s"]) for row in rows if row["axis"] == axis]
         panel.loglog(*zip(*points, strict=True), marker="o", color="tab:blue")
@@ -76,4 +74,3 @@ def draw_growth(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> No
     figure.suptitle(title, fontsize=10)
     figure.tight_layout()
     figure.savefig(path, dpi=120)
-    pyplot.close(figure)

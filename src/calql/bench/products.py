@@ -64,7 +64,8 @@ def measure_products(name: str, options: Any, shapes: Shapes, *, seconds: float 
     operands = [(_noise(p.left, 0), _noise(p.right, 1)) for p in found]
     learning = _timed_update(bench, bench.learning, 2)[0]
     jax.block_until_ready(multiply(operands))
-    repeats = max(int(seconds / ROUNDS / 2 / max(_once(lambda: jax.block_until_ready(multiply(operands))), 1e-4)), 1)
+    once, _ = _clocks(lambda: jax.block_until_ready(multiply(operands)), 1)
+    repeats = max(int(seconds / ROUNDS / 2 / max(once, 1e-4)), 1)
     updates, alone = [], []
     for _ in range(ROUNDS):
         learning, taken = _timed_update(bench, learning, repeats)
@@ -105,12 +106,6 @@ def _timed_update(bench: Bench, learning: Learning, updates: int) -> tuple[Learn
 
     taken = _clocks(run, updates)
     return held[0], taken
-
-
-def _once(run: Callable[[], Any]) -> float:
-    begun = time.perf_counter()
-    run()
-    return time.perf_counter() - begun
 
 
 def _clocks(run: Callable[[], Any], repeats: int) -> tuple[float, float]:

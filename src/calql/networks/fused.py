@@ -107,7 +107,8 @@ def _values_backward(
         Weights(
             total("crw,cra->cwa", first, of_critics),
             tuple(
-                total("cro,cri->coi", after, before) for before, after in zip(activations, gradients[1:], strict=False)
+                total("cro,cri->coi", after, before)
+                for before, after in zip(activations[:-1], gradients[1:], strict=True)
             ),
             tuple(of_biases.sum(axis=1)[:, layer] for layer in range(len(weights.biases))),
             of_output.sum(axis=1),

@@ -7,7 +7,7 @@ import json
 import platform
 import sys
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -242,6 +242,29 @@ def set_options(run: RunOptions, options: Any, changes: Mapping[str, Any], metho
         if name not in known:
             raise unknown("option", name, known, where=f"method {method}")
     return _set(run, changes), _set(options, changes)
+
+
+def read_changes(texts: Sequence[str]) -> dict[str, str]:
+    """Options given as NAME=VALUE."""
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise UserError(f"--set {text}", mend="give options as NAME=VALUE, for example precision=bfloat16")
+        found[name.replace("-", "_")] = value
+    return found
+
+
+def value_like(usual: Any, name: str, text: str) -> Any:
+    """The value that a text stands for, of the kind that the option has."""
+    kind = type(usual)
+    try:
+        if kind is bool:
+            return {"true": True, "false": False}[text.lower()]
+        return tuple(int(part) for part in text.split(",")) if kind is tuple else kind(text)
+    except (KeyError, ValueError):
+        wanted = {bool: "true or false", tuple: "whole numbers with commas"}.get(kind, kind.__name__)
+        raise UserError(f"--set {name}={text}", mend=f"it must be {wanted}") from None
 
 
 def _set(target: Any, changes: Mapping[str, Any]) -> Any:

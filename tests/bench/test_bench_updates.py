@@ -72,3 +72,23 @@ def test_methods_are_measured_each_with_its_own_options(
     rows = json.loads(capsys.readouterr().out)["results"]
     assert [(row["method"], row["seeds"]) for row in rows] == [("bc", 1), ("bc", 2), ("td3-bc", 1), ("td3-bc", 2)]
     assert all(row["updates_per_s"] > 0 for row in rows)
+
+
+def test_a_whole_run_with_options_of_the_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    """Four updates in blocks of two, then an episode online: each phase has its rates, and the options are told."""
+    tiny = ["--critic-widths", "8", "--policy-widths", "8", "--batch-size", "4", "--sampled-actions", "2"]
+    engine = ["offline_updates=4", "online_steps=1", "evaluation_episodes=1", "block=2", "lag=1", "reference=none"]
+    assert main(["bench", "--run", "5", "--method", "cql", "--seeds", "1", *tiny, "--set", *engine]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["results"]
+    assert found["finished"]
+    assert found["options"]["lag"] == 1
+    offline, online = found["phases"]["offline"], found["phases"]["online"]
+    assert offline["update"] == 4
+    assert online["env_steps"] >= 1
+    assert offline["updates_per_wall_s"] == pytest.approx(offline["updates_per_s"] * (1 - offline["device_wait_share"]))
+    assert len(online["memory_mb"]) == 2
+
+
+def test_a_whole_run_refuses_what_the_engine_does_not_have(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--run", "1", "--set", "lagg=1"]) != 0
+    assert "lag" in capsys.readouterr().err

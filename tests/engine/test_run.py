@@ -76,7 +76,7 @@ def test_rows_say_everything_at_every_evaluation(finished: calql.Outcome) -> Non
 
 def test_speed_is_kept_apart_from_results(finished: calql.Outcome) -> None:
     speed = read_rows(finished.folder / "speed.jsonl")
-    assert {"updates_per_s", "env_steps_per_s", "elapsed_s", "device_wait_share"} <= set(speed[-1])
+    assert {"updates_per_s", "env_steps_per_s", "elapsed_s", "device_wait_share", "memory_mb"} <= set(speed[-1])
     assert 0.0 <= speed[-1]["device_wait_share"] <= 1.0
     assert not {"updates_per_s", "env_steps_per_s"} & set(finished.rows[-1])
 

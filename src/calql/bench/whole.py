@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,24 @@ def measure_run(task: str, method: str, options: Mapping[str, Any], *, minutes: 
         watching = training.Watching(max_minutes=minutes)
         outcome = training.train(task, method=method, out=Path(place) / "run", watching=watching, **options)
         rows = read_rows(outcome.folder / "speed.jsonl")
-    phases = {str(row["phase"]): row for row in rows}  # the last row of each
     return {
         "task": task,
         "method": method,
+        "options": dict(options),
         "finished": outcome.finished,
         "wall_s": time.monotonic() - begun,
-        "phases": {name: {key: value for key, value in row.items() if key != "phase"} for name, row in phases.items()},
+        "phases": {name: _phase([row for row in rows if row["phase"] == name]) for name in ("offline", "online")},
     }
+
+
+def _phase(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The last row, which covers all of the phase; what waits included; and how much memory the phase took.
+
+    The first row of a phase is written before the device has done its first block.
+    """
+    if not rows:
+        return None
+    last = {key: value for key, value in rows[-1].items() if key not in ("phase", "memory_mb")}
+    waited = last["device_wait_share"]
+    last["updates_per_wall_s"] = None if waited is None else last["updates_per_s"] * (1.0 - waited)
+    return last | {"memory_mb": [rows[min(1, len(rows) - 1)]["memory_mb"], rows[-1]["memory_mb"]]}

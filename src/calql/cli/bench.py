@@ -12,13 +12,13 @@ from typing import Any
 
 from calql import experiment as experiments
 from calql.bench.environments import distinct, measure_env
-from calql.bench.growth import draw_growth, measure_growth
+from calql.bench.growth import AXES, draw_growth, measure_growth
 from calql.bench.products import measure_products
 from calql.bench.scaling import measure_scaling
 from calql.bench.updates import Shapes, measure_updates
 from calql.bench.whole import measure_run
 from calql.cli.parse import parse, peek
-from calql.errors import UserError
+from calql.errors import UserError, unknown
 from calql.experiment import Choice
 from calql.methods import METHODS
 from calql.tasks import DEFAULT, all_tasks, get_task
@@ -56,6 +56,10 @@ class BenchOptions:
     """An update beside its matrix products alone."""
     run: float = 0.0
     """Train on the task for this many minutes: updates/s, steps/s and the share of time that the device waits."""
+    set: tuple[str, ...] = ()
+    """Options of the engine for --run, as NAME=VALUE, for example lag=1."""
+    axes: tuple[str, ...] = tuple(AXES)
+    """What --growth follows."""
     out: str | None = None
     """Also write the JSON to this file (and a picture of the growth next to it)."""
 
@@ -157,7 +161,8 @@ def _scaling(options: BenchOptions, _: Any) -> list[dict[str, Any]]:
 
 
 def _growth(options: BenchOptions, learner: Any) -> list[dict[str, Any]]:
-    return measure_growth(options.method, learner, _shapes(options, options.seeds[0]), seconds=options.seconds)
+    shapes = _shapes(options, options.seeds[0])
+    return measure_growth(options.method, learner, shapes, options.axes, seconds=options.seconds)
 
 
 def _products(options: BenchOptions, learner: Any) -> list[dict[str, Any]]:
@@ -168,7 +173,13 @@ def _products(options: BenchOptions, learner: Any) -> list[dict[str, Any]]:
 
 
 def _whole_run(options: BenchOptions, learner: Any) -> list[dict[str, Any]]:
+    choice = Choice(task=options.task, method=options.method, preset=options.preset)
+    usual = vars(experiments.defaults(choice, get_task(options.task))[0])
     changes = dataclasses.asdict(learner)
+    for name, text in experiments.read_changes(options.set).items():
+        if name not in usual:
+            raise unknown("option of the engine", name, usual, where="--set")
+        changes[name] = experiments.value_like(usual[name], name, text)
     return [
         measure_run(options.task, options.method, {**changes, "seeds": seeds}, minutes=options.run)
         for seeds in options.seeds

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from calql.engine.counters import Counters
 from calql.engine.plan import Plan, Probe
-from calql.engine.speed import Stopwatch
+from calql.engine.speed import Stopwatch, resident_mb
 from calql.results import Display, MetricsLog, Row, Sink
 
 
@@ -46,6 +46,7 @@ class Output:
                     "updates_per_s": watch.updates_per_s,
                     "env_steps_per_s": watch.env_steps_per_s,
                     "device_wait_share": watch.device_wait_share,
+                    "memory_mb": resident_mb(),
                     "elapsed_s": time.monotonic() - self._begun,
                 }
             ]

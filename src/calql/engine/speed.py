@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import jax
 
@@ -85,3 +87,9 @@ class DeviceWatch:
 def _when_ready(marker: jax.Array) -> float:
     marker.block_until_ready()
     return time.monotonic()
+
+
+def resident_mb() -> float | None:
+    """Memory of this process at the moment; None where the system does not tell."""
+    told = Path("/proc/self/statm")
+    return int(told.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6 if told.exists() else None

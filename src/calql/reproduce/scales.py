@@ -108,16 +108,9 @@ def cells_of(
     ]
     if scale == "smoke":
         pairs = _few(experiment, pairs, all_tasks=bool(tasks), each_method=bool(methods))
-    values = dict(_name_and_value(change) for change in changes)
+    values = experiments.read_changes(changes)
     _require_known(values, [arm.method for _, arm in pairs])
     return [make_cell(task, arm, scale, count, values, paper_seeds=experiment.seeds) for task, arm in pairs]
-
-
-def _name_and_value(change: str) -> tuple[str, str]:
-    name, found, value = change.partition("=")
-    if not found:
-        raise UserError(f"--set {change}", mend="give options as NAME=VALUE, for example precision=bfloat16")
-    return name.replace("-", "_"), value
 
 
 def _require_known(names: Iterable[str], methods: Sequence[str]) -> None:
@@ -149,7 +142,7 @@ def make_cell(
     usual: dict[str, Any] = {**vars(run), **vars(learner)}
     paper = {**usual, **arm.options}
     cut = {name: value for name, value in CUTS[scale](described, arm.method, paper).items() if name in usual}
-    cut |= {name: _like(usual[name], name, text) for name, text in changes.items() if name in usual}
+    cut |= {name: experiments.value_like(usual[name], name, text) for name, text in changes.items() if name in usual}
     options = {name: value for name, value in {**arm.options, **cut}.items() if usual[name] != value}
     stand_in = scale == "smoke" and described.domain != "point-maze"
     return Cell(
@@ -165,18 +158,6 @@ def make_cell(
         paper_offline_updates=int(paper["offline_updates"]),
         paper_online_steps=int(paper["online_steps"]),
     )
-
-
-def _like(usual: Any, name: str, text: str) -> Any:
-    """The value that a text stands for, of the kind that the option has."""
-    kind = type(usual)
-    try:
-        if kind is bool:
-            return {"true": True, "false": False}[text.lower()]
-        return tuple(int(part) for part in text.split(",")) if kind is tuple else kind(text)
-    except (KeyError, ValueError):
-        wanted = {bool: "true or false", tuple: "whole numbers with commas"}.get(kind, kind.__name__)
-        raise UserError(f"--set {name}={text}", mend=f"it must be {wanted}") from None
 
 
 def _whole(task: Task, method: str, paper: Options) -> Options:

@@ -112,9 +112,7 @@ def test_an_evaluation_says_what_held_when_it_fell_due(tmp_path: Path, monkeypat
     prompt = train(tmp_path / "prompt")
     run = build(tmp_path / "late")
     write = type(run)._write_evaluations
-    monkeypatch.setattr(
-        type(run), "_write_evaluations", lambda run, *, wait: write(run, wait=True) if wait and run.finished else None
-    )
+    monkeypatch.setattr(type(run), "_write_evaluations", lambda run: write(run) if run.finished else None)
     monkeypatch.setattr("calql.engine.evaluation.BEHIND", 1000)
     assert run.execute(lambda: False)
     run.close()
@@ -126,8 +124,8 @@ def test_a_checkpoint_holds_evaluations_that_are_not_finished(
     lag: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = train(tmp_path / "whole", lag=lag)
-    monkeypatch.setattr(Evaluation, "ready", False)
-    saved = []
+    monkeypatch.setattr(Evaluation, "ready", property(lambda _: len(saved) > 4))
+    saved: list[int] = []
     pack = Evaluations.pack
 
     def noted(evaluations: Evaluations) -> Any:
@@ -140,6 +138,30 @@ def test_a_checkpoint_holds_evaluations_that_are_not_finished(
     while not resume(tmp_path / "cut", Watching()).finished:
         pass
     assert max(saved) >= 2
+    assert (tmp_path / "cut" / "metrics.jsonl").read_bytes() == whole
+
+
+@pytest.mark.parametrize("waiting", ["behind", "at the end"])
+def test_a_run_that_waits_for_evaluations_can_be_stopped(
+    waiting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They never come back: it stops when asked, and goes on from there to the same rows."""
+    whole = train(tmp_path / "whole")
+    with monkeypatch.context() as held:
+        held.setattr(Evaluation, "ready", False)
+        held.setattr("calql.engine.evaluation.BEHIND", 1 if waiting == "behind" else 1000)
+        held.setattr("calql.engine.run.PATIENCE_S", 0.0)
+        waited: list[float] = []
+        wait = Evaluations.wait
+        held.setattr(Evaluations, "wait", lambda self, seconds: (waited.append(seconds), wait(self, seconds)))
+        run = build(tmp_path / "cut")
+        assert not run.execute(lambda: len(waited) >= 3)
+        assert run.finished == (waiting == "at the end")
+        run.close()
+    cut = build(tmp_path / "cut")
+    cut.restore()
+    assert cut.execute(lambda: False)
+    cut.close()
     assert (tmp_path / "cut" / "metrics.jsonl").read_bytes() == whole
 
 

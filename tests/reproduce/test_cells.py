@@ -101,9 +101,9 @@ def test_the_paper_has_three_seeds_at_twenty_updates_a_step() -> None:
 
 def test_a_small_cell_says_how_it_was_shortened() -> None:
     (cell,) = cells_of(EXPERIMENTS["table-scores"], "small", tasks=("door-binary",), methods=("cal-ql",))
-    assert "online steps 40,000 (paper: 1,000,000)" in cell.shortened
+    assert "online steps 14,000 (paper: 1,000,000)" in cell.shortened
     assert "4 seeds (paper: 6)" in cell.shortened
-    assert cell.options["online_steps"] == 40_000
+    assert cell.options["online_steps"] == 14_000
     assert "offline_updates" not in cell.options  # as many as the paper
 
 

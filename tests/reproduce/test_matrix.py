@@ -125,7 +125,7 @@ def test_a_dry_run_lists_every_cell_with_its_size() -> None:
     for cell in cells:
         assert f"{cell.variant} " in text
     size = size_of(cells[0])
-    assert size.updates == 4 * (20_000 + 40_000)
+    assert size.updates == 4 * (20_000 + 14_000)
     assert f"{size.updates:,}" in text
     assert "3,600 updates/s" in text
     assert "for what is left, 5 cells at once" in text

@@ -14,9 +14,9 @@ from calql.errors import unknown
 
 AXES: Mapping[str, tuple[int, ...]] = {
     "seeds": (1, 2, 4, 8, 16, 32),
-    "batch_size": (64, 128, 256, 512, 1024, 2048),
-    "critics": (2, 3, 5, 10),
-    "critic_steps": (1, 2, 5, 10, 20),
+    "batch_size": (64, 256, 1024),
+    "critics": (2, 5, 10),
+    "critic_steps": (1, 5, 20),
     "transitions": (10_000, 100_000, 1_000_000, 10_000_000),
 }
 MEANING = {

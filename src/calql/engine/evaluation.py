@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -131,16 +131,27 @@ class Evaluations:
             part.played = submit(crew, part.policy, requests)
         self._playing.append(evaluation)
 
-    def finished(self, *, wait: bool) -> Iterator[list[Row]]:
-        """Rows of the evaluations that are ready, or of all; also where too many are unfinished."""
-        while self._playing and (wait or self._playing[0].ready or self._too_many):
+    def finished(self) -> Iterator[list[Row]]:
+        """Rows of the evaluations that are ready, in the order in which they fell due."""
+        while self._playing and self._playing[0].ready:
             evaluation = self._playing.popleft()
             evaluation.fetch(self._plan.seeds, self._where)
             yield [self._row(part) for part in evaluation.parts]
 
     @property
-    def _too_many(self) -> bool:
-        return sum(len(evaluation.parts) for evaluation in self._playing) > BEHIND * len(self._plan.seeds)
+    def unfinished(self) -> int:
+        """Being played, counted for each seed."""
+        return sum(len(evaluation.parts) for evaluation in self._playing)
+
+    @property
+    def behind(self) -> bool:
+        """Too many are unfinished: updates should wait for them."""
+        return self.unfinished > BEHIND * len(self._plan.seeds)
+
+    def wait(self, seconds: float) -> None:
+        """For the one that is due next, at most so long."""
+        if self._playing:
+            wait([future for part in self._playing[0].parts for future in part.played], seconds)
 
     def _row(self, part: Part) -> Row:
         """What the evaluation of one seed says."""

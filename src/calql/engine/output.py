@@ -33,8 +33,10 @@ class Output:
     def phase(self, *, online: bool) -> None:
         self._display.phase("online" if online else "offline")
 
-    def write(self, rows: list[Row], watch: Stopwatch) -> None:
-        """Rows of one evaluation, and how fast things went until now."""
+    def write(self, rows: list[Row], watch: Stopwatch, unfinished: int = 0) -> None:
+        """Rows of one evaluation, how fast things went until now, and how many other evaluations are being played."""
+        episodes = self._plan.options.evaluation_episodes
+        watch.evaluation_steps += round(sum(row["episode_length"] for row in rows) * episodes)
         self.metrics.append(rows)
         self.rows_written += len(rows)
         self._speed.append(
@@ -46,6 +48,8 @@ class Output:
                     "updates_per_s": watch.updates_per_s,
                     "env_steps_per_s": watch.env_steps_per_s,
                     "device_wait_share": watch.device_wait_share,
+                    "evaluation_steps": watch.evaluation_steps,
+                    "evaluations_unfinished": unfinished,
                     "memory_mb": resident_mb(),
                     "elapsed_s": time.monotonic() - self._begun,
                 }

@@ -27,6 +27,8 @@ from calql.engine.workers import Crews
 from calql.methods.base import Policy
 from calql.results import Display, Sink
 
+PATIENCE_S = 0.2  # spent on waiting for evaluations before looking again whether to stop
+
 
 class Run:
     """The state of a run and the steps that move it on.
@@ -53,7 +55,7 @@ class Run:
         stage = Stage(plan.task.make_env, plan.method, plan.task.episode_limit)
         self.stepper = Stepper(plan, stage, self.counters)
         self._crews = Crews(stage, plan.workers, self.options.seeds * self.options.trajectories)
-        self.watch, self._device = Stopwatch(), DeviceWatch()
+        self._watches, self._device = {"offline": Stopwatch(), "online": Stopwatch()}, DeviceWatch()
 
     # -- the course of a run ------------------------------------------------------------------------------
 
@@ -63,23 +65,31 @@ class Run:
         self.output.phase(online=self.online)
         self._take_up()
         last_saved = time.monotonic()
-        while not self.finished:
+        while not self.finished or self.evaluations.unfinished:
             if should_stop():
                 self.save()
                 return False
-            self._advance()
+            if self.finished or self.evaluations.behind:
+                self.evaluations.wait(PATIENCE_S)
+                self._write_evaluations()
+            else:
+                self._advance()
             if time.monotonic() - last_saved >= 60.0 * self.options.checkpoint_minutes:
                 self.save()
                 last_saved = time.monotonic()
-        self._write_evaluations(wait=True)
         self._write_calibration("end")
         self.save()
         return True
 
     @property
     def finished(self) -> bool:
-        """Every seed has had its steps, its updates and its last evaluation."""
+        """Every seed has had its steps and its updates, and its last evaluation has begun."""
         return self.online and not np.any(self.collector.unfinished | ~self._idle | self.evaluations.due)
+
+    @property
+    def watch(self) -> Stopwatch:
+        """Of the phase that goes on."""
+        return self._watches["online" if self.online else "offline"]
 
     @property
     def _idle(self) -> Seeds:
@@ -94,7 +104,7 @@ class Run:
             self._advance_by_a_step()
         else:
             self._advance_online()
-        self._write_evaluations(wait=False)
+        self._write_evaluations()
 
     def _advance_offline(self) -> None:
         per_call = self.program.method.minibatches
@@ -137,9 +147,8 @@ class Run:
         method, state = self._switched(self.learning.state)
         self.program = Program(method)
         self.learning = self.program.fresh(state, self.learning.updates, self.plan.inputs.logged)
-        self._write_evaluations(wait=True)
         self._device.settle()
-        self.online, self.watch = True, Stopwatch()
+        self.online = True
         self.output.phase(online=True)
         self.save()
 
@@ -237,9 +246,9 @@ class Run:
         if self.evaluations.begun:
             self.evaluations.play(jax.device_get(policies), self._crews.evaluators)
 
-    def _write_evaluations(self, *, wait: bool) -> None:
-        for rows in self.evaluations.finished(wait=wait):
-            self.output.write(rows, self.watch)
+    def _write_evaluations(self) -> None:
+        for rows in self.evaluations.finished():
+            self.output.write(rows, self._watches[rows[0]["phase"]], self.evaluations.unfinished)
 
     def _values(self, probe: Probe) -> jax.Array | None:
         return self.program.values(self.learning.state, jnp.asarray(probe.observations), jnp.asarray(probe.actions))

@@ -37,7 +37,8 @@ class Stopwatch:
     device: Busy = field(default_factory=Busy)
     collecting: Busy = field(default_factory=Busy)
     updates: int = 0  # of all seeds
-    env_steps: int = 0
+    env_steps: int = 0  # collected
+    evaluation_steps: int = 0  # environment steps of evaluations, of all seeds
 
     @property
     def updates_per_s(self) -> float:

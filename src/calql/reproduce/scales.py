@@ -18,14 +18,18 @@ from calql.tasks import Task, get_task
 Scale = Literal["smoke", "small", "paper"]
 Options = Mapping[str, Any]
 
-# `small`: minutes per cell of four seeds when half a dozen cells share one GPU. At most so much of each:
+# `small`: about a minute per cell of four seeds on one H200. At most so much of each:
 SMALL_AT_MOST: Mapping[str, Options] = {  # by domain
-    "adroit": {"offline_updates": 20_000, "online_steps": 40_000},
-    "kitchen": {"offline_updates": 40_000, "online_steps": 30_000, "evaluation_episodes": 5},
-    "antmaze": {"offline_updates": 100_000, "online_steps": 40_000},
-    "pick-place": {"offline_updates": 20_000, "online_steps": 10_000},
-    "locomotion": {"offline_updates": 50_000, "online_steps": 40_000},
+    "adroit": {"offline_updates": 20_000, "online_steps": 14_000, "evaluation_episodes": 10},
+    "kitchen": {"offline_updates": 8_000, "online_steps": 4_000, "evaluation_episodes": 4},
+    "antmaze": {"offline_updates": 40_000, "online_steps": 12_000, "evaluation_episodes": 10},
+    "pick-place": {"offline_updates": 6_000, "online_steps": 2_000, "evaluation_episodes": 10},
+    "locomotion": {"offline_updates": 25_000, "online_steps": 12_000, "evaluation_episodes": 5},
     "point-maze": {},
+}
+SMALL_TASKS_AT_MOST: Mapping[str, Options] = {  # by task, again
+    "pen-binary": {"online_steps": 8_000},
+    "relocate-binary": {"online_steps": 6_000},
 }
 # Ensembles, many updates a step and transformers cost ten times as much: by method, at most so much again.
 SMALL_METHODS_AT_MOST: Mapping[str, Options] = {
@@ -39,7 +43,8 @@ SMALL_METHODS_AT_MOST: Mapping[str, Options] = {
     },
     "o3f": {"candidates": 20},
 }
-ONLINE_POINTS, OFFLINE_POINTS = 10, 2  # evaluations of a small cell in each phase
+# Evaluations of a small cell offline and online, by domain: those of the kitchen take longest by far.
+POINTS, USUAL_POINTS = {"kitchen": (1, 4)}, (2, 8)
 
 # `smoke`: the whole path in seconds. Data are a stand-in, networks tiny, one episode online.
 SMOKE_AT_MOST: Options = {
@@ -165,12 +170,19 @@ def _whole(task: Task, method: str, paper: Options) -> Options:
 
 
 def _small(task: Task, method: str, paper: Options) -> Options:
-    cut = _at_most(_at_most(paper, SMALL_AT_MOST[task.domain]), SMALL_METHODS_AT_MOST.get(method, {}))
+    cut = dict(paper)
+    for limits in (
+        SMALL_AT_MOST[task.domain],
+        SMALL_TASKS_AT_MOST.get(task.name, {}),
+        SMALL_METHODS_AT_MOST.get(method, {}),
+    ):
+        cut = _at_most(cut, limits)
     evaluations = {}
+    offline, online = POINTS.get(task.domain, USUAL_POINTS)
     if cut["online_steps"] < paper["online_steps"]:
-        evaluations["evaluate_online_every"] = max(cut["online_steps"] // ONLINE_POINTS, 1)
+        evaluations["evaluate_online_every"] = max(cut["online_steps"] // online, 1)
     if cut["offline_updates"]:
-        evaluations["evaluate_offline_every"] = max(cut["offline_updates"] // OFFLINE_POINTS, 1)
+        evaluations["evaluate_offline_every"] = max(cut["offline_updates"] // offline, 1)
     return {**cut, **evaluations}
 
 

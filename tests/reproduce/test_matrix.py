@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -114,8 +115,10 @@ def test_cells_at_once(machine: Machine, jobs: int) -> None:
 
 def test_cores_go_to_environments_that_step_outside() -> None:
     (kitchen,) = cells_of(EXPERIMENTS["fig-reference"], "small", tasks=("kitchen-mixed",))[:1]
-    assert workers_of(kitchen, 3) == 3
-    assert workers_of(tiny_cell(), 3) == 0
+    assert workers_of(kitchen, 3, on_gpu=False) == 3
+    assert workers_of(replace(kitchen, task="hopper-medium"), 3, on_gpu=False) == 0
+    assert workers_of(replace(kitchen, task="hopper-medium"), 3, on_gpu=True) == 3
+    assert workers_of(tiny_cell(), 3, on_gpu=True) == 0
 
 
 def test_a_dry_run_lists_every_cell_with_its_size() -> None:

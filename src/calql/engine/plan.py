@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
@@ -45,12 +46,13 @@ class Plan:
 
     @property
     def workers(self) -> int:
-        """Processes that step environments, as asked for or as the task declares."""
+        """Processes that step environments: as asked for; else none where they are quick and updates need the cores."""
         if self.options.workers >= 0:
             return self.options.workers
         from calql.data.store import available_cores
 
-        return available_cores() if self.task.stepping == "workers" else 0
+        beside = self.task.stepping == "workers" or jax.default_backend() != "cpu"
+        return available_cores() if beside else 0
 
     @property
     def capacity(self) -> int:

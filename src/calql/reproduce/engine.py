@@ -88,9 +88,9 @@ class Reporter:
         return found
 
 
-def workers_of(cell: Cell, cores: int) -> int:
+def workers_of(cell: Cell, cores: int, *, on_gpu: bool) -> int:
     """Processes that step environments of a cell which has so many cores; results do not depend on it."""
-    outside = get_task(cell.task).stepping == "workers"
+    outside = on_gpu or get_task(cell.task).stepping == "workers"
     return cores if outside and cores > 1 and cell.scale != "smoke" else 0
 
 

@@ -57,7 +57,7 @@ class LocalEngine:
 
     def _start(self, root: Path, cell: Cell, at_once: int, gpu: str | None) -> Job:
         folder = prepare(root, cell)
-        workers = workers_of(cell, self.machine.cores // at_once)
+        workers = workers_of(cell, self.machine.cores // at_once, on_gpu=gpu is not None)
         sharing = -(-at_once // max(len(self.machine.gpus), 1))
         process = launch(folder, workers=workers, gpu=gpu, sharing=sharing)
         return Job(cell, folder, process, gpu)

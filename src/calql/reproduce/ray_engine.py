@@ -62,7 +62,8 @@ class RayEngine:
         """A new actor; what was done so far goes along where the node may not see it."""
         kind = ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_restarts=0)(CellActor)
         seen, sharing = str(marker) if self.share else "", round(1 / self.gpus) if 0 < self.gpus < 1 else 1
-        actor = kind.remote(str(folder), seen, pack(folder), workers_of(cell, int(self.cpus)), sharing)
+        workers = workers_of(cell, int(self.cpus), on_gpu=self.gpus > 0)
+        actor = kind.remote(str(folder), seen, pack(folder), workers, sharing)
         return Job(cell, folder, actor, actor.look.remote(), lost)
 
     def _goes_on(self, ray: Any, job: Job, marker: Path, reporter: Reporter, tell: Tell) -> bool:

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from calql.bench.updates import Shapes, measure_updates
 from calql.errors import unknown
+from calql.results import style
 
 AXES: Mapping[str, tuple[int, ...]] = {
     "seeds": (1, 2, 4, 8, 16, 32),
@@ -23,9 +24,10 @@ MEANING = {
     "seeds": "seeds at once",
     "batch_size": "rows of a batch",
     "critics": "critics in the ensemble",
-    "critic_steps": "critic updates to one of the policy (update ratio)",
+    "critic_steps": "critic updates per policy update",
     "transitions": "logged transitions on the device",
 }
+TICKS = tuple(step * 10.0**power for power in range(-3, 5) for step in (1, 2, 5))  # ms
 
 
 def measure_growth(
@@ -61,16 +63,34 @@ def _with(options: Any, shapes: Shapes, axis: str, value: int) -> tuple[Any, Sha
 
 
 def draw_growth(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> None:
-    """One panel an axis: milliseconds per update of all seeds, both scales logarithmic."""
+    """One panel an axis: milliseconds per gradient step of all seeds, beside growth in proportion."""
     axes = list(dict.fromkeys(row["axis"] for row in rows))
-    figure = Figure(figsize=(3.0 * len(axes), 3.0))
-    panels = figure.subplots(1, len(axes), sharey=True, squeeze=False)
-    for panel, axis in zip(panels[0], axes, strict=True):
-        points = [(row["value"], 1e3 / row["updates_per_s"]) for row in rows if row["axis"] == axis]
-        panel.loglog(*zip(*points, strict=True), marker="o", color="tab:blue")
-        panel.set_xlabel(MEANING[axis], fontsize=8)
-        panel.grid(which="both", alpha=0.2)
-    panels[0][0].set_ylabel("ms per gradient step, all seeds")
-    figure.suptitle(title, fontsize=10)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
+    with style.styled():
+        figure = Figure(figsize=(2.6 * len(axes), 2.9), constrained_layout=True)
+        panels = figure.subplots(1, len(axes), sharey=True, squeeze=False)[0]
+        for panel, axis in zip(panels, axes, strict=True):
+            values, times = zip(
+                *((row["value"], 1e3 / row["updates_per_s"]) for row in rows if row["axis"] == axis), strict=True
+            )
+            panel.loglog(values, times, marker="o", markersize=4, color=style.colour(0))
+            panel.loglog(values, [times[0] * v / values[0] for v in values], ":", color=style.FAINT, linewidth=1)
+            panel.set_xticks(values, [_short(value) for value in values])
+            panel.set_xlabel(MEANING[axis], fontsize=8)
+        low = min(1e3 / row["updates_per_s"] for row in rows)
+        high = max(1e3 / row["updates_per_s"] for row in rows)
+        ticks = [tick for tick in TICKS if low / 2 <= tick <= high * 2]
+        panels[0].set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+        panels[0].set_ylim(low / 1.3, high * 1.3)
+        for panel in panels:
+            panel.minorticks_off()
+        panels[0].set_ylabel("ms per gradient step, all seeds")
+        figure.suptitle(title, fontsize=9)
+        figure.savefig(path, dpi=120)
+
+
+def _short(value: int) -> str:
+    """10000 as 10K."""
+    for unit, name in ((1_000_000, "M"), (1_000, "K")):
+        if value >= unit and value % unit == 0:
+            return f"{value // unit}{name}"
+    return str(value)

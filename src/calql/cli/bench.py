@@ -84,7 +84,7 @@ def run(command: str, words: Sequence[str]) -> int:
     if options.out is not None:
         Path(options.out).write_text(text + "\n")
         if options.growth:
-            title = f"{options.method} on the shapes of {options.task}, {versions['device']}"
+            title = f"{options.method} on {versions['device']} (dotted: in proportion)"
             draw_growth(results, Path(options.out).with_suffix(".png"), title)
     return 0
 

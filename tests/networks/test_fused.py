@@ -16,14 +16,14 @@ FEATURES, ACTION = 5, 3
 KEY = jax.random.key(0)
 
 
-def critics(precision: Any, widths: tuple[int, ...] = (128, 128), **options: Any) -> Critics:
+def critics(precision: Any, widths: tuple[int, ...] = (128, 128), action: int = ACTION, **options: Any) -> Critics:
     style = Style(precision=precision, output_gain=1.0)
-    return Critics(Identity(), FEATURES, ACTION, widths, count=2, key=KEY, style=style, **options)
+    return Critics(Identity(), FEATURES, action, widths, count=2, key=KEY, style=style, **options)
 
 
-def pairs(batch: int, samples: int) -> tuple[jax.Array, jax.Array]:
+def pairs(batch: int, samples: int, action: int = ACTION) -> tuple[jax.Array, jax.Array]:
     features = jax.random.normal(jax.random.key(1), (batch, FEATURES))
-    return features, jax.random.uniform(jax.random.key(2), (batch, samples, ACTION), minval=-1.0)
+    return features, jax.random.uniform(jax.random.key(2), (batch, samples, action), minval=-1.0)
 
 
 def fused_q(critics: Critics, features: jax.Array, actions: jax.Array) -> jax.Array:
@@ -36,14 +36,17 @@ def distance(x: Any, y: Any) -> float:
     return float(jnp.linalg.norm(both[0] - both[1]) / jnp.linalg.norm(both[1]))
 
 
-@pytest.mark.parametrize(("batch", "samples", "widths"), [(4, 31, (128, 128)), (7, 3, (256, 256, 256))])
-def test_as_close_to_float32_as_the_plain_path(batch: int, samples: int, widths: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    ("batch", "samples", "widths", "action"),
+    [(4, 31, (128, 128), ACTION), (7, 3, (256, 256, 256), ACTION), (5, 4, (128, 128), 28), (3, 30, (512, 512), 28)],
+)
+def test_as_close_to_float32_as_the_plain_path(batch: int, samples: int, widths: tuple[int, ...], action: int) -> None:
     """Q to within 1%, gradients to within 8%, and none half as far again as plain bfloat16's."""
-    features, actions = pairs(batch, samples)
+    features, actions = pairs(batch, samples, action)
     weights = jax.random.uniform(jax.random.key(3), (2, batch, samples))
 
     def both(q: Any, precision: str) -> tuple[Any, Any]:
-        ours = critics(precision, widths)
+        ours = critics(precision, widths, action)
         loss = lambda *inputs: jnp.sum(weights * q(*inputs) ** 2)  # noqa: E731
         return q(ours, features, actions), jax.grad(loss, argnums=(0, 1, 2))(ours, features, actions)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Iterator
@@ -51,6 +52,53 @@ def test_a_cell_whose_node_is_killed_goes_on_elsewhere(cluster: Any, tmp_path: P
     log = (tmp_path / cell.id / "log.txt").read_text()
     assert log.count(f"{cell.method} on {cell.task}") == 2  # it began twice,
     assert "starting from the beginning" not in log  # the second time from a checkpoint
+
+
+def test_cells_share_a_gpu_and_a_folder(tmp_path: Path) -> None:
+    """A node with one GPU, by its own word, takes two cells of half a GPU at once; a third waits for room.
+
+    All work in the folder of the matrix, which the node sees, and each is given its share of the GPU's memory.
+    """
+    from ray.cluster_utils import Cluster
+
+    node = {"num_cpus": 4, "num_gpus": 1, "object_store_memory": 80_000_000}
+    cluster = Cluster(initialize_head=True, head_node_args=node)
+    cells = [tiny_cell("cal-ql", online_steps=steps) for steps in (400, 401, 402)]
+    engine = RayEngine(cluster.address, gpus=0.5)
+    matrix = threading.Thread(target=engine.run, args=(tmp_path, cells, Stop(), lambda _: None))
+    given: dict[Path, dict[str, str]] = {}  # by the folder that a cell works in
+    at_once = 0
+    try:
+        matrix.start()
+        while matrix.is_alive():
+            found = _environments(tmp_path)
+            given |= found
+            at_once = max(at_once, len(found))
+            time.sleep(0.2)
+    finally:
+        matrix.join(timeout=300)
+        ray.shutdown()
+        cluster.shutdown()
+    assert [status(tmp_path, cell).state for cell in cells] == ["finished"] * 3
+    assert at_once == 2
+    assert given.keys() == {tmp_path / cell.id for cell in cells}
+    assert {variables["CUDA_VISIBLE_DEVICES"] for variables in given.values()} == {"0"}
+    assert {variables["XLA_PYTHON_CLIENT_MEM_FRACTION"] for variables in given.values()} == {"0.450"}
+
+
+def _environments(root: Path) -> dict[Path, dict[str, str]]:
+    """Variables of the processes that cells below a folder run in, by the cell's folder."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            if "calql.reproduce.process" in words and words[words.index("calql.reproduce.process") + 1].startswith(
+                str(root)
+            ):
+                variables = (process / "environ").read_bytes().decode(errors="replace").split("\0")
+                folder = Path(words[words.index("calql.reproduce.process") + 1])
+                found[folder] = dict(text.split("=", 1) for text in variables if "=" in text)
+    return found
 
 
 def test_an_archive_of_a_cell_holds_whole_checkpoints_only(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Q of many actions per state in two GPU kernels: a tile of rows stays on the chip through all layers.
 
 The plain path writes and reads the activations of every layer, for each of the 31 actions of a state.
-Here a program instance takes `TILE` rows of one critic from their actions to their Q; the way back
+Here a program instance takes a tile of rows of one critic from their actions to their Q; the way back
 takes them from dL/dQ to the first layer. Only what the weights' gradients need goes through memory:
 each layer's activations once, each layer's gradients once. The weights' gradients are plain products.
 Operands are in bfloat16 and sums in float32, as in the plain path at that precision.
@@ -20,9 +20,11 @@ from jax.experimental.pallas import triton
 
 from calql.networks.mlp import MLP
 
-TILE = 128  # rows of one program instance
+TILE = 128  # rows of one program instance, at most
+ON_CHIP = 128 * 256  # numbers of a tile in one layer, at most: wider layers have fewer rows
 COLUMNS = 128  # of a layer that are multiplied at once
-SHORT = 16  # the least inner size of a product on the tensor cores; actions are filled up to it with zeros
+WIDTHS = {128, 256, 512, 1024}  # whole columns, and tiles that are a power of two
+SHORT = (16, 32)  # inner sizes of a product on the tensor cores; actions are filled up to one of them with zeros
 WARPS = 8
 HALF = jnp.bfloat16
 
@@ -32,14 +34,14 @@ Arrays = tuple[jax.Array, ...]
 class Weights(NamedTuple):
     """The critics' layers behind the state's part of the first, in float32. Kernels are [critic, output, input]."""
 
-    of_action: jax.Array  # [critic, width, SHORT]
+    of_action: jax.Array  # [critic, width, filled action]
     hidden: Arrays  # each [critic, width, width]
     biases: Arrays  # each [critic, width], of those
     output: jax.Array  # [critic, width]
 
 
 def supports(members: MLP, actions: jax.Array) -> bool:
-    """Whether the kernels can do these critics: bfloat16, no layer norm, equal widths in whole columns."""
+    """Whether the kernels can do these critics: bfloat16, no layer norm, equal widths of a kind."""
     widths = {layer.weight.shape[-2] for layer in members.hidden}
     return (
         actions.ndim == 3
@@ -47,8 +49,8 @@ def supports(members: MLP, actions: jax.Array) -> bool:
         and not members.norms
         and len(members.hidden) > 1
         and len(widths) == 1
-        and widths.pop() % COLUMNS == 0
-        and actions.shape[-1] <= SHORT
+        and widths <= WIDTHS
+        and actions.shape[-1] <= SHORT[-1]
     )
 
 
@@ -56,6 +58,7 @@ def q_of_pairs(members: MLP, features: jax.Array, actions: jax.Array, *, interpr
     """Q [critic, batch, sample] of features [batch, feature] and actions [batch, sample, action]."""
     first, *hidden = members.hidden
     size, (batch, samples, dim) = features.shape[-1], actions.shape
+    short = next(size for size in SHORT if dim <= size)
     assert first.bias is not None
     assert members.output.bias is not None
     of_state, of_action = first.weight[..., :size], first.weight[..., size:]
@@ -63,13 +66,14 @@ def q_of_pairs(members: MLP, features: jax.Array, actions: jax.Array, *, interpr
         HALF
     )
     weights = Weights(
-        jnp.pad(of_action, ((0, 0), (0, 0), (0, SHORT - dim))),
+        jnp.pad(of_action, ((0, 0), (0, 0), (0, short - dim))),
         tuple(layer.weight for layer in hidden),
         tuple(layer.bias for layer in hidden if layer.bias is not None),
         members.output.weight[:, 0],
     )
     rows = batch * samples
-    filled = jnp.pad(actions.reshape(rows, dim), ((0, -rows % TILE), (0, SHORT - dim)))
+    tile = _tile_of(first.weight.shape[-2])
+    filled = jnp.pad(actions.reshape(rows, dim), ((0, -rows % tile), (0, short - dim)))
     q = _values(at_state, filled, weights, samples, interpret)[:, :rows]
     return q.reshape(-1, batch, samples) + members.output.bias[:, :, None]
 
@@ -126,15 +130,15 @@ def _forward(
     at_state: jax.Array, rows: jax.Array, weights: Weights, samples: int, interpret: bool, *, keep: bool
 ) -> tuple[jax.Array, Arrays]:
     """Q [critic, row] and, to keep, the activations of each layer [critic, row, width] after its ReLU."""
-    (critics, batch, width), (count, _) = at_state.shape, rows.shape
-    layers = len(weights.hidden)
+    (critics, batch, width), (count, short) = at_state.shape, rows.shape
+    layers, tile = len(weights.hidden), _tile_of(width)
     kept = layers + 1 if keep else 0
 
     def kernel(at_state_ref: Any, rows_ref: Any, of_action_ref: Any, *refs: Any) -> None:
         """One tile of one critic from its actions to its Q."""
         hidden_refs, bias_refs, (output_ref, q_ref) = refs[:layers], refs[layers : 2 * layers], refs[2 * layers :][:2]
         kept_refs, actions = refs[2 * layers + 2 :], rows_ref[...]
-        state = jnp.minimum((pl.program_id(1) * TILE + jnp.arange(TILE)) // samples, batch - 1)
+        state = jnp.minimum((pl.program_id(1) * tile + jnp.arange(tile)) // samples, batch - 1)
         hidden = []
         for part in _parts(width):
             columns = part.start + jnp.arange(COLUMNS)
@@ -153,16 +157,16 @@ def _forward(
     q, *activations = pl.pallas_call(
         kernel,
         out_shape=[jax.ShapeDtypeStruct((critics, count), jnp.float32), *[of_rows] * kept],
-        grid=(critics, count // TILE),
+        grid=(critics, count // tile),
         in_specs=[
             _whole(batch, width),
-            pl.BlockSpec((TILE, SHORT), lambda c, t: (t, 0)),
-            _whole(width, SHORT),
+            pl.BlockSpec((tile, short), lambda c, t: (t, 0)),
+            _whole(width, short),
             *[_whole(width, width)] * layers,
             *[_whole(width)] * layers,
             _whole(width),
         ],
-        out_specs=[pl.BlockSpec((None, TILE), lambda c, t: (c, t)), *[_tile(width)] * kept],
+        out_specs=[pl.BlockSpec((None, tile), lambda c, t: (c, t)), *[_tile(width)] * kept],
         interpret=interpret,
         compiler_params=triton.CompilerParams(num_warps=WARPS, num_stages=1),
         name="critics_forward",
@@ -182,7 +186,8 @@ def _backward(
 ) -> tuple[Arrays, jax.Array, jax.Array]:
     """dL/d(before ReLU) of each layer [critic, row, width]; of output kernel and biases, per tile."""
     critics, count, width = activations[0].shape
-    layers, tiles = len(weights.hidden), count // TILE
+    tile = _tile_of(width)
+    layers, tiles = len(weights.hidden), count // tile
 
     def kernel(*refs: Any) -> None:
         """One tile of one critic from dL/dQ to its first layer."""
@@ -215,7 +220,7 @@ def _backward(
         grid=(critics, tiles),
         in_specs=[
             *[_tile(width)] * (layers + 1),
-            pl.BlockSpec((None, TILE), lambda c, t: (c, t)),
+            pl.BlockSpec((None, tile), lambda c, t: (c, t)),
             _whole(width),
             *[_whole(width, width)] * layers,
         ],
@@ -231,6 +236,11 @@ def _backward(
     return tuple(gradients), of_output, of_biases
 
 
+def _tile_of(width: int) -> int:
+    """Rows of one program instance; a power of two, as Triton wants it."""
+    return min(TILE, ON_CHIP // width)
+
+
 def _whole(*shape: int) -> pl.BlockSpec:
     """All of one critic's array."""
     return pl.BlockSpec((None, *shape), lambda c, t: (c, *(0 for _ in shape)))
@@ -238,7 +248,7 @@ def _whole(*shape: int) -> pl.BlockSpec:
 
 def _tile(width: int) -> pl.BlockSpec:
     """The rows of one tile of one critic."""
-    return pl.BlockSpec((None, TILE, width), lambda c, t: (c, t, 0))
+    return pl.BlockSpec((None, _tile_of(width), width), lambda c, t: (c, t, 0))
 
 
 def _parts(width: int) -> list[Any]:
@@ -246,7 +256,7 @@ def _parts(width: int) -> list[Any]:
 
 
 def _over(pieces: list[jax.Array]) -> Iterable[tuple[jax.Array, Any]]:
-    """Pieces [TILE, COLUMNS] of a layer with the columns that they are."""
+    """Pieces [row, COLUMNS] of a layer with the columns that they are."""
     return zip(pieces, _parts(COLUMNS * len(pieces)), strict=True)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,6 @@ from calql.errors import UserError
 
 Actions = NDArray[np.float32]
 
-HUMAN = {
-    task: Source(path, what, f"{origin} (or, from Minari: calql data download {task}-binary)")
-    for task, path, what, origin in (
-        ("pen", "d4rl_slices/pen-human-v1.npz", "two human demonstrations", "D4RL's pen-human-v1"),
-        ("door", "adroit_door_human/door_human_v0.npz", "25 human demonstrations", "hand_dapg"),
-        ("relocate", "adroit_relocate_human/relocate_human_24of25.npz", "24 human demonstrations", "hand_dapg"),
-    )
-}
 MINARI = {task: f"D4RL/{task}/human-v2" for task in HANDS}
 
 
@@ -44,8 +36,9 @@ def read_human(task: str, path: Path) -> list[Demonstration]:
     try:
         with np.load(path, allow_pickle=False) as stored:
             columns = dict(stored)
+        start = RECORDED[task].start
         return [
-            Demonstration(start_of(task, columns, index, rows), columns["actions"][rows], columns["observations"][rows])
+            Demonstration(start(columns, index, rows), columns["actions"][rows], columns["observations"][rows])
             for index, rows in enumerate(_episodes(columns))
         ]
     except KeyError as missing:
@@ -58,21 +51,6 @@ def _episodes(columns: dict[str, NDArray[Any]]) -> Iterator[slice]:
     else:
         ends = np.flatnonzero(columns["timeouts"] | columns["terminals"]) + 1
     yield from (slice(int(a), int(b)) for a, b in itertools.pairwise([0, *ends]))
-
-
-def start_of(task: str, columns: Mapping[str, NDArray[Any]], index: int, rows: slice) -> State:
-    """The state in which a demonstration begins."""
-    if task == "pen":
-        return start_of_row(task, columns, rows.start)
-    qpos = columns["init_qpos"][index].astype(np.float64)
-    if task == "door":
-        return {
-            "qpos": qpos,
-            "qvel": columns["init_qvel"][index],
-            "door_body_pos": columns["init_door_body_pos"][index],
-        }
-    places = {"obj_pos": columns["init_obj_pos"][index], "target_pos": columns["init_target_pos"][index]}
-    return {"qpos": qpos, "qvel": np.zeros_like(qpos), **places}
 
 
 def start_of_row(task: str, columns: Mapping[str, NDArray[Any]], row: int) -> State:
@@ -130,12 +108,12 @@ def _from_file(task: str, path: Path) -> list[Dataset | None]:
     env = AdroitBinary(task, ends=False)
     found = []
     for demonstration in read_human(task, path):
-        if task == "pen":
-            seen = demonstration.observations
-            found.append(cut(seen, demonstration.actions[:-1], success_of(task, seen[1:])))
-        else:
+        if RECORDED[task].replays:
             seen, successes = replay(env, demonstration)
             found.append(cut(seen, demonstration.actions, successes))
+        else:
+            seen = demonstration.observations
+            found.append(cut(seen, demonstration.actions[:-1], success_of(task, seen[1:])))
     return found
 
 
@@ -147,9 +125,70 @@ def as_recorded(task: str, recorded: Dataset, rows: slice) -> Dataset | None:
 
 def success_of(task: str, observations: NDArray[Any]) -> Bools:
     """The task's success predicate, from what is observed."""
-    if task == "door":
-        return np.asarray(observations[:, 28] >= DOOR_OPEN)
-    if task == "relocate":
-        return np.asarray(np.linalg.norm(observations[:, 36:39], axis=1) < RELOCATE_DISTANCE)
+    return RECORDED[task].success(observations)
+
+
+def _pen_start(columns: Mapping[str, NDArray[Any]], index: int, rows: slice) -> State:
+    return start_of_row("pen", columns, rows.start)
+
+
+def _door_start(columns: Mapping[str, NDArray[Any]], index: int, rows: slice) -> State:
+    return {
+        "qpos": columns["init_qpos"][index].astype(np.float64),
+        "qvel": columns["init_qvel"][index],
+        "door_body_pos": columns["init_door_body_pos"][index],
+    }
+
+
+def _relocate_start(columns: Mapping[str, NDArray[Any]], index: int, rows: slice) -> State:
+    qpos = columns["init_qpos"][index].astype(np.float64)
+    places = {"obj_pos": columns["init_obj_pos"][index], "target_pos": columns["init_target_pos"][index]}
+    return {"qpos": qpos, "qvel": np.zeros_like(qpos), **places}
+
+
+def _pen_success(observations: NDArray[Any]) -> Bools:
     close = np.linalg.norm(observations[:, 39:42], axis=1) < PEN_DISTANCE
     return np.asarray(close & (np.sum(observations[:, 33:36] * observations[:, 36:39], axis=1) > PEN_COSINE))
+
+
+def _door_success(observations: NDArray[Any]) -> Bools:
+    return np.asarray(observations[:, 28] >= DOOR_OPEN)
+
+
+def _relocate_success(observations: NDArray[Any]) -> Bools:
+    return np.asarray(np.linalg.norm(observations[:, 36:39], axis=1) < RELOCATE_DISTANCE)
+
+
+def _source(task: str, path: str, what: str, origin: str) -> Source:
+    return Source(path, what, f"{origin} (or, from Minari: calql data download {task}-binary)")
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The human demonstrations of a task."""
+
+    source: Source
+    start: Callable[[Mapping[str, NDArray[Any]], int, slice], State]  # of an episode: its number, its rows
+    success: Callable[[NDArray[Any]], Bools]  # from observations
+    replays: bool = True  # the recorded actions lead to the recorded states
+
+
+RECORDED: Mapping[str, Recorded] = {
+    "pen": Recorded(
+        _source("pen", "d4rl_slices/pen-human-v1.npz", "two human demonstrations", "D4RL's pen-human-v1"),
+        _pen_start,
+        _pen_success,
+        replays=False,
+    ),
+    "door": Recorded(
+        _source("door", "adroit_door_human/door_human_v0.npz", "25 human demonstrations", "hand_dapg"),
+        _door_start,
+        _door_success,
+    ),
+    "relocate": Recorded(
+        _source("relocate", "adroit_relocate_human/relocate_human_24of25.npz", "24 human demonstrations", "hand_dapg"),
+        _relocate_start,
+        _relocate_success,
+    ),
+}
+HUMAN: Mapping[str, Source] = {task: recorded.source for task, recorded in RECORDED.items()}

@@ -30,16 +30,18 @@ MEANINGS: dict[Number, str] = {
 
 CAPTION = (
     "worst early: worst score in the first fifth of fine-tuning. regret: mean over online evaluations of 1 - score. "
-    "unlearning depth: worst online score minus score before. (3/4): mean of 3 seeds, the others never came back."
+    "unlearning depth: worst online score minus score before."
 )
+SOME_FELL = " (3/4): mean of 3 seeds, the others never came back."
 
 
 def result_table(summaries: Sequence[Summary], *, per_seed: bool = True) -> Table:
     """One block per run: the mean ± standard deviation over seeds, and each seed below; fits 80 columns."""
     tasks = sorted({summary.task for summary in summaries})
+    partly = any("/" in cell(summary, "steps_to_recover") for summary in summaries)
     table = Table(
         title=f"{tasks[0] if len(tasks) == 1 else 'Results'}: mean ± standard deviation over seeds",
-        caption=CAPTION,
+        caption=CAPTION + (SOME_FELL if partly else ""),
         title_style="bold",
         caption_style="dim",
         caption_justify="left",

@@ -17,7 +17,7 @@ import corridor
 from calql.engine.collect import Collector
 from calql.engine.evaluation import Evaluation, Evaluations
 from calql.engine.rollout import Player, lane
-from calql.engine.speed import Busy
+from calql.engine.speed import Busy, Stopwatch
 from calql.engine.workers import Workers
 from calql.results.metrics import read_rows
 from calql.training import Watching, resume
@@ -158,6 +158,9 @@ def test_a_run_that_waits_for_evaluations_can_be_stopped(
         assert not run.execute(lambda: len(waited) >= 3)
         assert run.finished == (waiting == "at the end")
         run.close()
+        told = read_rows(tmp_path / "cut" / "speed.jsonl")[-1]
+        assert told["evaluations_unfinished"] > 0
+        assert told["update"] == run.counters.gradient_steps.mean()
     cut = build(tmp_path / "cut")
     cut.restore()
     assert cut.execute(lambda: False)
@@ -170,6 +173,17 @@ def test_busy_time_counts_what_overlaps_once() -> None:
     for begun, ended in ((0.0, 2.0), (1.0, 3.0), (1.5, 2.5), (5.0, 6.0)):
         busy.add(begun, ended)
     assert busy.total == pytest.approx(4.0)
+
+
+def test_a_phase_that_is_over_waits_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six of ten seconds busy; rows that are written later say so too."""
+    watch = Stopwatch(begun=0.0)
+    watch.device.add(0.0, 6.0)
+    monkeypatch.setattr("time.monotonic", lambda: 10.0)
+    assert watch.device_wait_share == pytest.approx(0.4)
+    watch.ended = 10.0
+    monkeypatch.setattr("time.monotonic", lambda: 100.0)
+    assert watch.device_wait_share == pytest.approx(0.4)
 
 
 def test_players_keep_their_environments() -> None:

@@ -39,12 +39,20 @@ class Output:
         watch.evaluation_steps += round(sum(row["episode_length"] for row in rows) * episodes)
         self.metrics.append(rows)
         self.rows_written += len(rows)
+        means = {name: float(np.mean([row[name] for row in rows])) for name in ("update", "env_steps")}
+        self.speed(rows[0]["phase"], means["update"], means["env_steps"], watch, unfinished)
+        self._display.evaluation(rows)
+        for sink in self._sinks:
+            sink.write(rows)
+
+    def speed(self, phase: str, update: float, env_steps: float, watch: Stopwatch, unfinished: int) -> None:
+        """How fast a phase has gone until now."""
         self._speed.append(
             [
                 {
-                    "phase": rows[0]["phase"],
-                    "update": float(np.mean([row["update"] for row in rows])),
-                    "env_steps": float(np.mean([row["env_steps"] for row in rows])),
+                    "phase": phase,
+                    "update": update,
+                    "env_steps": env_steps,
                     "updates_per_s": watch.updates_per_s,
                     "env_steps_per_s": watch.env_steps_per_s,
                     "device_wait_share": watch.device_wait_share,
@@ -55,9 +63,6 @@ class Output:
                 }
             ]
         )
-        self._display.evaluation(rows)
-        for sink in self._sinks:
-            sink.write(rows)
 
     def message(self, text: str) -> None:
         self._display.message(text)

@@ -67,6 +67,7 @@ class Run:
         last_saved = time.monotonic()
         while not self.finished or self.evaluations.unfinished:
             if should_stop():
+                self._note_speed()
                 self.save()
                 return False
             if self.finished or self.evaluations.behind:
@@ -78,6 +79,7 @@ class Run:
                 self.save()
                 last_saved = time.monotonic()
         self._write_calibration("end")
+        self._note_speed()
         self.save()
         return True
 
@@ -147,7 +149,8 @@ class Run:
         method, state = self._switched(self.learning.state)
         self.program = Program(method)
         self.learning = self.program.fresh(state, self.learning.updates, self.plan.inputs.logged)
-        self._device.settle()
+        self._note_speed()
+        self.watch.ended = time.monotonic()
         self.online = True
         self.output.phase(online=True)
         self.save()
@@ -155,6 +158,13 @@ class Run:
     def _switched(self, state: Any) -> tuple[Any, Any]:
         method, _ = self.plan.method.switch(jax.tree.map(lambda leaf: leaf[0], state))
         return method, jax.vmap(lambda one: self.plan.method.switch(one)[1])(state)
+
+    def _note_speed(self) -> None:
+        """At the end of a phase, or of this process: evaluations, with which it is told otherwise, may be late."""
+        self._device.settle()
+        phase = "online" if self.online else "offline"
+        updates, steps = float(self.counters.gradient_steps.mean()), float(self.counters.env_steps.mean())
+        self.output.speed(phase, updates, steps, self.watch, self.evaluations.unfinished)
 
     # -- updates ------------------------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ class Stopwatch:
     """
 
     begun: float | None = None  # when the first block was done
+    ended: float | None = None  # when the phase was over
     device: Busy = field(default_factory=Busy)
     collecting: Busy = field(default_factory=Busy)
     updates: int = 0  # of all seeds
@@ -55,7 +56,8 @@ class Stopwatch:
         """Share of the wall clock in which the device had no block of updates to work on."""
         if self.begun is None:
             return None
-        return max(1.0 - self.device.total / max(time.monotonic() - self.begun, 1e-9), 0.0)
+        now = time.monotonic() if self.ended is None else self.ended
+        return max(1.0 - self.device.total / max(now - self.begun, 1e-9), 0.0)
 
 
 class DeviceWatch:

@@ -92,3 +92,8 @@ def test_a_whole_run_with_options_of_the_engine(capsys: pytest.CaptureFixture[st
 def test_a_whole_run_refuses_what_the_engine_does_not_have(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "--run", "1", "--set", "lagg=1"]) != 0
     assert "lag" in capsys.readouterr().err
+
+
+def test_options_of_the_engine_need_a_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--set", "lag=1"]) != 0
+    assert "--run MINUTES" in capsys.readouterr().err

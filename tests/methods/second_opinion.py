@@ -131,8 +131,8 @@ def _step(settings: Settings, data: Data, carry: Any, key: jax.Array) -> tuple[A
     keys = jax.random.split(key, 6)
     rows = jax.random.randint(keys[0], (settings.batch,), 0, len(data.rewards))
     s, a, r, s2, done, g = (column[rows] for column in vars(data).values())
-    many, n = settings.samples, settings.samples
-    ways = jnp.repeat(s[:, None], many, 1)
+    n = settings.samples
+    ways = jnp.repeat(s[:, None], n, 1)
 
     ahead, _ = _draw(params["policy"], s2, keys[1], n)
     there = jnp.repeat(s2[:, None], n, 1)

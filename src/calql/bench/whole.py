@@ -30,13 +30,15 @@ def measure_run(task: str, method: str, options: Mapping[str, Any], *, minutes: 
 
 
 def _phase(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The last row, which covers all of the phase; what waits included; and how much memory the phase took.
+    """The row that covers most of the phase; what waits included; and how much memory the phase took.
 
-    The first row of a phase is written before the device has done its first block.
+    An evaluation that comes late says what held when it began. The first row of a phase is written before the
+    device has done its first block.
     """
     if not rows:
         return None
-    last = {key: value for key, value in rows[-1].items() if key not in ("phase", "memory_mb")}
+    widest = max(rows, key=lambda row: float(row["update"]))
+    last = {key: value for key, value in widest.items() if key not in ("phase", "memory_mb")}
     waited = last["device_wait_share"]
     last["updates_per_wall_s"] = None if waited is None else last["updates_per_s"] * (1.0 - waited)
     return last | {"memory_mb": [rows[min(1, len(rows) - 1)]["memory_mb"], rows[-1]["memory_mb"]]}

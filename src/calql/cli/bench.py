@@ -115,6 +115,8 @@ def _chosen(options: BenchOptions) -> Measure:
     asked = [name for name in subjects if getattr(options, name)]
     if len(asked) > 1:
         raise UserError(f"--{asked[0]} and --{asked[1]} exclude each other", mend="measure one after the other")
+    if options.set and not options.run:
+        raise UserError("--set without --run", mend="options of the engine matter to a whole run: add --run MINUTES")
     if any(count < 1 for count in options.seeds):
         raise UserError(f"--seeds is {min(options.seeds)}", mend="it must be at least 1")
     return subjects[asked[0]] if asked else _updates

@@ -33,7 +33,7 @@ class Output:
     def phase(self, *, online: bool) -> None:
         self._display.phase("online" if online else "offline")
 
-    def write(self, rows: list[Row], watch: Stopwatch, unfinished: int = 0) -> None:
+    def write(self, rows: list[Row], watch: Stopwatch, unfinished: int) -> None:
         """Rows of one evaluation, how fast things went until now, and how many other evaluations are being played."""
         episodes = self._plan.options.evaluation_episodes
         watch.evaluation_steps += round(sum(row["episode_length"] for row in rows) * episodes)

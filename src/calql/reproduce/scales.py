@@ -18,7 +18,7 @@ from calql.tasks import Task, get_task
 Scale = Literal["smoke", "small", "paper"]
 Options = Mapping[str, Any]
 
-# `small`: about a minute per cell of four seeds on one H200. At most so much of each:
+# `small`: about a minute of updates per cell of four seeds at the rates in estimate.py. At most so much of each:
 SMALL_AT_MOST: Mapping[str, Options] = {  # by domain
     "adroit": {"offline_updates": 20_000, "online_steps": 14_000, "evaluation_episodes": 10},
     "kitchen": {"offline_updates": 8_000, "online_steps": 4_000, "evaluation_episodes": 4},

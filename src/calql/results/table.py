@@ -38,7 +38,7 @@ SOME_FELL = " (3/4): mean of 3 seeds, the others never came back."
 def result_table(summaries: Sequence[Summary], *, per_seed: bool = True) -> Table:
     """One block per run: the mean ± standard deviation over seeds, and each seed below; fits 80 columns."""
     tasks = sorted({summary.task for summary in summaries})
-    partly = any("/" in cell(summary, "steps_to_recover") for summary in summaries)
+    partly = any(_never_back(summary) and summary.stat("steps_to_recover") for summary in summaries)
     table = Table(
         title=f"{tasks[0] if len(tasks) == 1 else 'Results'}: mean ± standard deviation over seeds",
         caption=CAPTION + (SOME_FELL if partly else ""),
@@ -87,10 +87,15 @@ def signed(value: float, name: Number) -> str:
     return f"{value:+.2f}" if name == "unlearning_depth" else f"{value:.2f}"
 
 
+def _never_back(summary: Summary) -> int:
+    """Seeds that fell and did not come back."""
+    return sum(seed.dropped and seed.steps_to_recover is None for seed in summary.seeds)
+
+
 def _recovery(summary: Summary) -> str:
     """Mean over the seeds that came back (or never fell), and how many did not."""
     stat = summary.stat("steps_to_recover")
-    fallen = sum(seed.dropped and seed.steps_to_recover is None for seed in summary.seeds)
+    fallen = _never_back(summary)
     if stat is None:
         return "never" if fallen else "-"
     return f"{stat.mean:,.0f}" + (f" ({len(stat.values)}/{len(summary.seeds)})" if fallen else "")

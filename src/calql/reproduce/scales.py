@@ -18,13 +18,13 @@ from calql.tasks import Task, get_task
 Scale = Literal["smoke", "small", "paper"]
 Options = Mapping[str, Any]
 
-# `small`: about a minute of updates per cell of four seeds at the rates in estimate.py. At most so much of each:
+# `small`: one or two minutes of updates per cell of four seeds at the rates in estimate.py. At most so much of each:
 SMALL_AT_MOST: Mapping[str, Options] = {  # by domain
     "adroit": {"offline_updates": 20_000, "online_steps": 14_000, "evaluation_episodes": 10},
-    "kitchen": {"offline_updates": 8_000, "online_steps": 4_000, "evaluation_episodes": 4},
-    "antmaze": {"offline_updates": 40_000, "online_steps": 12_000, "evaluation_episodes": 10},
-    "pick-place": {"offline_updates": 6_000, "online_steps": 2_000, "evaluation_episodes": 10},
-    "locomotion": {"offline_updates": 25_000, "online_steps": 12_000, "evaluation_episodes": 5},
+    "kitchen": {"offline_updates": 16_000, "online_steps": 6_000, "evaluation_episodes": 4},
+    "antmaze": {"offline_updates": 80_000, "online_steps": 16_000, "evaluation_episodes": 10},
+    "pick-place": {"offline_updates": 8_000, "online_steps": 2_000, "evaluation_episodes": 10},
+    "locomotion": {"offline_updates": 80_000, "online_steps": 16_000, "evaluation_episodes": 5},
     "point-maze": {},
 }
 SMALL_TASKS_AT_MOST: Mapping[str, Options] = {  # by task, again
@@ -38,7 +38,7 @@ SMALL_METHODS_AT_MOST: Mapping[str, Options] = {
     "odt": {
         "width": 256,
         "offline_updates": 2_000,
-        "updates_per_episode": 50,
+        "updates_per_episode": 30,
         "warmup_updates": 1_000,
     },
     "o3f": {"candidates": 20},

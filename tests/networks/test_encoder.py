@@ -9,7 +9,7 @@ import numpy as np
 import optax
 import pytest
 
-from calql.networks.encoder import ImageEncoder, random_shift
+from calql.networks.encoder import ImageEncoder, convolve, random_shift
 from calql.networks.mlp import Precision
 
 SHAPE = (12, 12, 3)
@@ -120,3 +120,25 @@ def test_a_shift_repeats_the_edge_and_follows_its_key() -> None:
     first = np.asarray(shift(images(6), keys[0]))
     assert np.array_equal(first, np.asarray(shift(images(6), keys[0])))
     assert not np.array_equal(first, np.asarray(shift(images(6), keys[1])))
+
+
+@pytest.mark.parametrize("size", [(12, 12), (7, 9)])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_patches_times_kernel_is_the_convolution(size: tuple[int, int], stride: int) -> None:
+    rng = np.random.default_rng(0)
+    image = jnp.asarray(rng.normal(size=(*size, 4)), jnp.float32)
+    kernel = jnp.asarray(rng.normal(size=(3, 3, 4, 5)), jnp.float32)
+
+    def library(image: jax.Array, kernel: jax.Array) -> jax.Array:
+        shapes = ("NHWC", "HWIO", "NHWC")
+        return jax.lax.conv_general_dilated(image[None], kernel, (stride, stride), "SAME", dimension_numbers=shapes)[0]
+
+    ours, theirs = convolve(image, kernel, stride), library(image, kernel)
+    np.testing.assert_allclose(ours, theirs, atol=1e-4)
+    weights = jnp.asarray(rng.normal(size=theirs.shape), jnp.float32)
+    gradients = [
+        jax.grad(lambda i, k, f=f: jnp.sum(weights * f(i, k)), (0, 1))(image, kernel)  # type: ignore[misc]
+        for f in (lambda i, k: convolve(i, k, stride), library)
+    ]
+    for mine, other in zip(*gradients, strict=True):
+        np.testing.assert_allclose(mine, other, atol=1e-4)

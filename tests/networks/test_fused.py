@@ -38,7 +38,7 @@ def distance(x: Any, y: Any) -> float:
 
 @pytest.mark.parametrize(
     ("batch", "samples", "widths", "action"),
-    [(4, 31, (128, 128), ACTION), (7, 3, (256, 256, 256), ACTION), (5, 4, (128, 128), 28), (3, 30, (512, 512), 28)],
+    [(4, 31, (128, 128), ACTION), (7, 3, (256, 256, 256), ACTION), (5, 4, (128, 128), 28)],
 )
 def test_as_close_to_float32_as_the_plain_path(batch: int, samples: int, widths: tuple[int, ...], action: int) -> None:
     """Q to within 1%, gradients to within 8%, and none half as far again as plain bfloat16's."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -68,3 +70,14 @@ def test_acting_step_by_step_is_the_forward_pass_of_the_whole_sequence(method, n
     _, carry = act(network, carry, moment, jax.random.key(9), explore=False)
     np.testing.assert_allclose(carry.earned, [0.25, 0.25, 0.75, 0.75])
     np.testing.assert_allclose(carry.observations[:3], observations[1:], atol=1e-6)
+
+
+def test_half_precision_changes_actions_by_little(method: ODT, network, episode) -> None:  # type: ignore[no-untyped-def]
+    """Parameters, norms and outputs stay float32; products of the blocks have 8 bits."""
+    halved = ODT(replace(method.options, precision="bfloat16")).init(jax.random.key(0), Spec((OBSERVATION,), ACTION))
+    inputs = [jnp.asarray(column, jnp.float32) for column in episode]
+    ours, theirs = halved.policy.parameters(*inputs), network(*inputs)
+    for mine, exact in ((ours.mean, theirs.mean), (ours.log_std, theirs.log_std)):
+        assert mine.dtype == jnp.float32
+        assert 0.0 < float(jnp.max(jnp.abs(mine - exact))) < 0.01 * float(jnp.max(jnp.abs(exact)))
+    assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(halved.policy.parameters))

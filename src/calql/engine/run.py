@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +58,7 @@ class Run:
         self.stepper = Stepper(plan, stage, self.counters)
         self._crews = Crews(stage, plan.workers, self.options.seeds * self.options.trajectories)
         self._watches, self._device = {"offline": Stopwatch(), "online": Stopwatch()}, DeviceWatch()
+        self._giver = ThreadPoolExecutor(1, thread_name_prefix="calql-giver")
 
     # -- the course of a run ------------------------------------------------------------------------------
 
@@ -119,8 +122,7 @@ class Run:
         policies = self._begin_evaluation(np.full(self.options.seeds, due))
         boundary = min((done // interval + 1) * interval, target)
         calls = min(-(-(boundary - done) // per_call), self.options.block)
-        self._train(np.full(self.options.seeds, calls))
-        self._play_evaluations(policies)
+        self._train(np.full(self.options.seeds, calls), partial(self._play_evaluations, policies))
 
     def _advance_online(self) -> None:
         """The device is given its next block before anything waits for the last one, wherever that is allowed."""
@@ -128,10 +130,13 @@ class Run:
         policies = self._begin_evaluation(idle & self.evaluations.due, also=idle & collector.unfinished)
         self._launch(idle & collector.unfinished & ~collector.flying, policies)
         self._land(idle & collector.flying)
-        self._train(self._online_block())
-        if self.options.lag:
-            self._launch(idle & collector.unfinished, policies)
-        self._play_evaluations(policies)
+        ahead = idle & collector.unfinished & bool(self.options.lag)
+
+        def play() -> None:
+            self._launch(ahead, policies)
+            self._play_evaluations(policies)
+
+        self._train(self._online_block(), play)
 
     def _advance_by_a_step(self) -> None:
         """One environment step of each seed that owes nothing, then the updates it earned."""
@@ -139,8 +144,7 @@ class Run:
         policies = self._begin_evaluation(idle & self.evaluations.due, also=idle & unfinished)
         if np.any(idle & unfinished):
             self._insert(self.stepper.step(idle & unfinished, policies, self.watch))
-        self._train(self._online_block())
-        self._play_evaluations(policies)
+        self._train(self._online_block(), partial(self._play_evaluations, policies))
 
     def _switch(self) -> None:
         """Evaluate as 'offline', then go on online with the same parameters, moments and data."""
@@ -176,13 +180,18 @@ class Run:
         length = min(max(int(calls[calls > 0].min()), self.options.block // 4), self.options.block)
         return np.minimum(calls, length)
 
-    def _train(self, calls: Counts) -> None:
-        """Give the device a block; it may still be busy with the one before when this returns."""
+    def _train(self, calls: Counts, meanwhile: Callable[[], None]) -> None:
+        """Give the device a block and do something else; the device may still be busy when this returns.
+
+        A GPU may hold up who gives it a loop of a length that is decided at run time, so another thread gives it.
+        """
         if not calls.any():
+            meanwhile()
             return
         begun = time.monotonic()
         first = self._first_logged_rows()
-        self.learning = self.program.train(
+        given = self._giver.submit(
+            self.program.train,
             self.learning,
             self.plan.inputs.logged,
             self.replay,
@@ -191,6 +200,8 @@ class Run:
             jnp.asarray(calls, jnp.int32),
             jnp.asarray(first, jnp.int32),
         )
+        meanwhile()
+        self.learning = given.result()
         gradient_steps = calls * self.program.method.minibatches
         self.counters.gradient_steps += gradient_steps
         if self.online:
@@ -329,6 +340,7 @@ class Run:
     def close(self) -> None:
         self._crews.close()
         self.stepper.close()
+        self._giver.shutdown()
         self._device.close()
         self.checkpoints.close()
         self.output.close()

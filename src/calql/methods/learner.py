@@ -302,7 +302,7 @@ class ActorCritic(Defaults):
     def init(self, key: jax.Array, spec: Spec) -> LearnerState:
         o = self.options
         key_policy, key_critic, key_encoders = jax.random.split(key, 3)
-        encoders = [make_encoder(spec, k) for k in jax.random.split(key_encoders)]
+        encoders = [make_encoder(spec, k, precision=o.precision) for k in jax.random.split(key_encoders)]
         style = Style(
             o.initialiser, output_gain=o.output_gain, last_hidden_gain=o.last_hidden_gain, precision=o.precision
         )

@@ -26,7 +26,7 @@ from calql.methods.base import (
     require,
     traced,
 )
-from calql.networks import Gaussian, Spec, log_prob, make_encoder, mode, sample
+from calql.networks import Gaussian, Precision, Spec, log_prob, make_encoder, mode, sample
 from calql.networks.transformer import DecisionTransformer
 from calql.optimise import descend
 
@@ -71,6 +71,8 @@ class ODTOptions:
     """Return-to-go asked for when collecting."""
     return_scale: float = 1.0
     """Returns are divided by this before the network sees them."""
+    precision: Precision = "float32"
+    """Of the products in the blocks; parameters, norms and outputs are float32."""
 
     def __post_init__(self) -> None:
         require(self.width % self.heads == 0, "width", self.width, "a multiple of --heads")
@@ -193,7 +195,7 @@ class ODT(Defaults):
         o = self.options
         key_encoder, key_policy = jax.random.split(key)
         policy = DecisionTransformer(
-            *make_encoder(spec, key_encoder, standardise=o.standardise),
+            *make_encoder(spec, key_encoder, standardise=o.standardise, precision=o.precision),
             spec.action_dim,
             steps=o.training_context,
             width=o.width,
@@ -201,6 +203,7 @@ class ODT(Defaults):
             heads=o.heads,
             dropout=o.dropout,
             key=key_policy,
+            precision=o.precision,
         )
         return ODTState(
             policy=Trained(policy, self.lamb.init(policy)),

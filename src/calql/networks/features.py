@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from calql.networks.encoder import ImageEncoder
+from calql.networks.mlp import Precision
 
 SPREAD_FLOOR = 1e-3  # added to the standard deviation, as TD3+BC does
 
@@ -54,12 +55,12 @@ class Pixels(eqx.Module):
 
 
 def make_encoder(
-    spec: Spec, key: jax.Array, *, standardise: bool = False
+    spec: Spec, key: jax.Array, *, standardise: bool = False, precision: Precision = "float32"
 ) -> tuple[Callable[[jax.Array], jax.Array], int]:
     """The encoder for observations of this shape, and how many features it gives."""
     if spec.image:
         height, width, channels = spec.observation_shape
-        encoder = ImageEncoder((height, width, channels), key=key)
+        encoder = ImageEncoder((height, width, channels), key=key, precision=precision)
         return Pixels(encoder), encoder.projection.weight.shape[0]
     if standardise and spec.mean:
         return Standardise(spec.mean, spec.std), int(spec.observation_shape[0])

@@ -20,10 +20,9 @@ from jax.experimental.pallas import triton
 
 from calql.networks.mlp import MLP
 
-TILE = 128  # rows of one program instance, at most
-ON_CHIP = 128 * 256  # numbers of a tile in one layer, at most: wider layers have fewer rows
+TILE = 128  # rows of one program instance
 COLUMNS = 128  # of a layer that are multiplied at once
-WIDTHS = {128, 256, 512, 1024}  # whole columns, and tiles that are a power of two
+WIDTHS = {128, 256}  # whole columns; at 512, where a tile must be shorter, the plain path is faster
 SHORT = (16, 32)  # inner sizes of a product on the tensor cores; actions are filled up to one of them with zeros
 WARPS = 8
 HALF = jnp.bfloat16
@@ -72,8 +71,7 @@ def q_of_pairs(members: MLP, features: jax.Array, actions: jax.Array, *, interpr
         members.output.weight[:, 0],
     )
     rows = batch * samples
-    tile = _tile_of(first.weight.shape[-2])
-    filled = jnp.pad(actions.reshape(rows, dim), ((0, -rows % tile), (0, short - dim)))
+    filled = jnp.pad(actions.reshape(rows, dim), ((0, -rows % TILE), (0, short - dim)))
     q = _values(at_state, filled, weights, samples, interpret)[:, :rows]
     return q.reshape(-1, batch, samples) + members.output.bias[:, :, None]
 
@@ -131,14 +129,14 @@ def _forward(
 ) -> tuple[jax.Array, Arrays]:
     """Q [critic, row] and, to keep, the activations of each layer [critic, row, width] after its ReLU."""
     (critics, batch, width), (count, short) = at_state.shape, rows.shape
-    layers, tile = len(weights.hidden), _tile_of(width)
+    layers = len(weights.hidden)
     kept = layers + 1 if keep else 0
 
     def kernel(at_state_ref: Any, rows_ref: Any, of_action_ref: Any, *refs: Any) -> None:
         """One tile of one critic from its actions to its Q."""
         hidden_refs, bias_refs, (output_ref, q_ref) = refs[:layers], refs[layers : 2 * layers], refs[2 * layers :][:2]
         kept_refs, actions = refs[2 * layers + 2 :], rows_ref[...]
-        state = jnp.minimum((pl.program_id(1) * tile + jnp.arange(tile)) // samples, batch - 1)
+        state = jnp.minimum((pl.program_id(1) * TILE + jnp.arange(TILE)) // samples, batch - 1)
         hidden = []
         for part in _parts(width):
             columns = part.start + jnp.arange(COLUMNS)
@@ -157,16 +155,16 @@ def _forward(
     q, *activations = pl.pallas_call(
         kernel,
         out_shape=[jax.ShapeDtypeStruct((critics, count), jnp.float32), *[of_rows] * kept],
-        grid=(critics, count // tile),
+        grid=(critics, count // TILE),
         in_specs=[
             _whole(batch, width),
-            pl.BlockSpec((tile, short), lambda c, t: (t, 0)),
+            pl.BlockSpec((TILE, short), lambda c, t: (t, 0)),
             _whole(width, short),
             *[_whole(width, width)] * layers,
             *[_whole(width)] * layers,
             _whole(width),
         ],
-        out_specs=[pl.BlockSpec((None, tile), lambda c, t: (c, t)), *[_tile(width)] * kept],
+        out_specs=[pl.BlockSpec((None, TILE), lambda c, t: (c, t)), *[_tile(width)] * kept],
         interpret=interpret,
         compiler_params=triton.CompilerParams(num_warps=WARPS, num_stages=1),
         name="critics_forward",
@@ -186,8 +184,7 @@ def _backward(
 ) -> tuple[Arrays, jax.Array, jax.Array]:
     """dL/d(before ReLU) of each layer [critic, row, width]; of output kernel and biases, per tile."""
     critics, count, width = activations[0].shape
-    tile = _tile_of(width)
-    layers, tiles = len(weights.hidden), count // tile
+    layers, tiles = len(weights.hidden), count // TILE
 
     def kernel(*refs: Any) -> None:
         """One tile of one critic from dL/dQ to its first layer."""
@@ -220,7 +217,7 @@ def _backward(
         grid=(critics, tiles),
         in_specs=[
             *[_tile(width)] * (layers + 1),
-            pl.BlockSpec((None, tile), lambda c, t: (c, t)),
+            pl.BlockSpec((None, TILE), lambda c, t: (c, t)),
             _whole(width),
             *[_whole(width, width)] * layers,
         ],
@@ -236,11 +233,6 @@ def _backward(
     return tuple(gradients), of_output, of_biases
 
 
-def _tile_of(width: int) -> int:
-    """Rows of one program instance; a power of two, as Triton wants it."""
-    return min(TILE, ON_CHIP // width)
-
-
 def _whole(*shape: int) -> pl.BlockSpec:
     """All of one critic's array."""
     return pl.BlockSpec((None, *shape), lambda c, t: (c, *(0 for _ in shape)))
@@ -248,7 +240,7 @@ def _whole(*shape: int) -> pl.BlockSpec:
 
 def _tile(width: int) -> pl.BlockSpec:
     """The rows of one tile of one critic."""
-    return pl.BlockSpec((None, _tile_of(width), width), lambda c, t: (c, t, 0))
+    return pl.BlockSpec((None, TILE, width), lambda c, t: (c, t, 0))
 
 
 def _parts(width: int) -> list[Any]:

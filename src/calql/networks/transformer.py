@@ -14,7 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from calql.networks.mlp import drop_out
+from calql.networks.mlp import Precision, drop_out
 from calql.networks.policy import Gaussian
 
 LOG_STD_RANGE = (-5.0, 2.0)
@@ -22,7 +22,7 @@ INITIAL_STD = 0.02  # of kernels, as in GPT-2
 
 
 class Affine(eqx.Module):
-    """x @ kernel + bias over any leading axes."""
+    """x @ kernel + bias over any leading axes, in the given precision."""
 
     kernel: jax.Array  # [inputs, outputs]
     bias: jax.Array
@@ -31,8 +31,9 @@ class Affine(eqx.Module):
         self.kernel = INITIAL_STD * jax.random.normal(key, (inputs, outputs))
         self.bias = jnp.zeros(outputs)
 
-    def __call__(self, x: jax.Array) -> jax.Array:
-        return x @ self.kernel + self.bias
+    def __call__(self, x: jax.Array, precision: Precision = "float32") -> jax.Array:
+        dtype = jnp.dtype(precision)
+        return x.astype(dtype) @ self.kernel.astype(dtype) + self.bias.astype(dtype)
 
 
 class Norm(eqx.Module):
@@ -50,7 +51,10 @@ class Norm(eqx.Module):
 
 
 class Block(eqx.Module):
-    """Causal attention and a two-layer perceptron, each behind a layer norm and added to what came in."""
+    """Causal attention and a two-layer perceptron, each behind a layer norm and added to what came in.
+
+    Products are in the chosen precision; the sum that runs through the blocks, norms and softmax in float32.
+    """
 
     norm_attention: Norm
     query_key_value: Affine
@@ -59,32 +63,33 @@ class Block(eqx.Module):
     up: Affine
     down: Affine
     heads: int = eqx.field(static=True)
+    precision: Precision = eqx.field(static=True)
 
-    def __init__(self, width: int, heads: int, *, key: jax.Array) -> None:
+    def __init__(self, width: int, heads: int, *, key: jax.Array, precision: Precision = "float32") -> None:
         keys = jax.random.split(key, 4)
         self.norm_attention, self.norm_perceptron = Norm(width), Norm(width)
         self.query_key_value = Affine(width, 3 * width, key=keys[0])
         self.attended = Affine(width, width, key=keys[1])
         self.up = Affine(width, 4 * width, key=keys[2])
         self.down = Affine(4 * width, width, key=keys[3])
-        self.heads = heads
+        self.heads, self.precision = heads, precision
 
     def __call__(self, x: jax.Array, dropout: float, key: jax.Array | None) -> jax.Array:
         """[..., token, width] to the same."""
         keys = [None] * 3 if key is None else list(jax.random.split(key, 3))
         attended = self.attention(self.norm_attention(x), dropout, keys[0])
-        x = x + _maybe_drop(self.attended(attended), dropout, keys[1])
-        hidden = jax.nn.relu(self.up(self.norm_perceptron(x)))
-        return x + _maybe_drop(self.down(hidden), dropout, keys[2])
+        x = x + _maybe_drop(self.attended(attended, self.precision), dropout, keys[1])
+        hidden = jax.nn.relu(self.up(self.norm_perceptron(x), self.precision))
+        return x + _maybe_drop(self.down(hidden, self.precision), dropout, keys[2])
 
     def attention(self, x: jax.Array, dropout: float, key: jax.Array | None) -> jax.Array:
         tokens, width = x.shape[-2:]
-        parts = self.query_key_value(x).reshape(*x.shape[:-1], 3, self.heads, width // self.heads)
+        parts = self.query_key_value(x, self.precision).reshape(*x.shape[:-1], 3, self.heads, width // self.heads)
         query, keys, values = (parts[..., part, :, :] for part in range(3))  # [..., token, head, feature]
-        scores = jnp.einsum("...qhf,...khf->...hqk", query, keys) / math.sqrt(width // self.heads)
+        scores = jnp.einsum("...qhf,...khf->...hqk", query, keys).astype(jnp.float32) / math.sqrt(width // self.heads)
         causal = jnp.tril(jnp.ones((tokens, tokens), bool))
         weights = _maybe_drop(jax.nn.softmax(jnp.where(causal, scores, -1e9), axis=-1), dropout, key)
-        return jnp.einsum("...hqk,...khf->...qhf", weights, values).reshape(x.shape)
+        return jnp.einsum("...hqk,...khf->...qhf", weights.astype(values.dtype), values).reshape(x.shape)
 
 
 class DecisionTransformer(eqx.Module):
@@ -113,6 +118,7 @@ class DecisionTransformer(eqx.Module):
         heads: int,
         dropout: float,
         key: jax.Array,
+        precision: Precision = "float32",
     ) -> None:
         keys = jax.random.split(key, 6)
         self.encoder = encoder
@@ -121,7 +127,7 @@ class DecisionTransformer(eqx.Module):
         self.embed_action = Affine(action_dim, width, key=keys[2])
         self.embed_order = INITIAL_STD * jax.random.normal(keys[3], (steps, width))
         self.norm_tokens, self.norm_output = Norm(width), Norm(width)
-        self.blocks = jax.vmap(lambda k: Block(width, heads, key=k))(jax.random.split(keys[4], layers))
+        self.blocks = jax.vmap(lambda k: Block(width, heads, key=k, precision=precision))(jax.random.split(keys[4], layers))
         self.head = Affine(width, 2 * action_dim, key=keys[5])
         self.dropout = dropout
 

@@ -82,6 +82,8 @@ def test_a_whole_run_with_options_of_the_engine(capsys: pytest.CaptureFixture[st
     (found,) = json.loads(capsys.readouterr().out)["results"]
     assert found["finished"]
     assert found["options"]["lag"] == 1
+    assert found["options"]["difference_clip"] == ["-inf", "inf"]  # JSON has no infinity
+    assert found["phases"]["online"]["waited_s"].keys() <= {"collection", "evaluations", "policies"}
     offline, online = found["phases"]["offline"], found["phases"]["online"]
     assert offline["update"] == 4
     assert online["env_steps"] >= 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import calql
 import corridor
 from calql.engine.collect import Collector
 from calql.engine.evaluation import Evaluation, Evaluations
+from calql.engine.program import Program
 from calql.engine.rollout import Player, lane
 from calql.engine.speed import Busy, Stopwatch
 from calql.engine.workers import Workers
@@ -87,6 +89,40 @@ def test_the_policy_of_a_turn(lag: int, trajectories: int, tmp_path: Path, monke
     assert len(launched) >= 4
     for index, turn, policy in launched:
         toy.same(policy, policy_after[index, earned[index][max(turn - lag, 0)]])
+
+
+def test_a_turn_is_launched_while_the_device_is_given_its_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who gives a GPU its block may be held up until the block is done: with lag, the next turn must fly by then."""
+    run = build(tmp_path / "r", offline_updates=3, online_steps=70, lag=1)
+    launched, train, launch = threading.Event(), Program.train, Collector.launch
+
+    def noted(collector: Collector, who: Any, *rest: Any) -> None:
+        launch(collector, who, *rest)
+        if np.any(who):
+            launched.set()
+
+    def held_up(program: Program, *inputs: Any) -> Any:
+        assert not run.online or not np.any(run.collector.unfinished) or launched.wait(30.0)
+        launched.clear()
+        return train(program, *inputs)
+
+    monkeypatch.setattr(Collector, "launch", noted)
+    while not run.online:
+        run._advance()
+    run._advance()  # the first turn is played before there is anything to update with
+    launched.clear()
+    monkeypatch.setattr(Program, "train", held_up)
+    blocks = 0
+    while np.all(run.collector.unfinished):
+        idle = bool(np.any(run._idle))
+        if not idle:
+            launched.set()  # nobody is due
+        run._advance()
+        blocks += idle
+    run.close()
+    assert blocks >= 2
 
 
 def test_a_seed_does_not_depend_on_the_others(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from calql.errors import UserError
 from calql.reproduce import statistics
 from calql.reproduce.cells import CellStatus
 from calql.reproduce.experiments import EXPERIMENTS
+from calql.reproduce.matrix import draw
 from calql.reproduce.page import render
 from calql.reproduce.renderings import RENDERINGS
 
@@ -190,3 +192,28 @@ def test_nothing_leaves_the_page(opened):
     buttons = page.locator("#figure-6 .modebar-btn").evaluate_all("all => all.map(one => one.dataset.title)")
     assert "Download plot as a PNG" in buttons
     assert not any("loud" in title or "hare" in title for title in buttons)
+
+
+def test_a_table_from_elsewhere_gives_the_same_tables(tmp_path: Path) -> None:
+    done, cut = Made("door-binary", "cal-ql", scale="small"), Made("pen-binary", "cql", scale="small", finished=False)
+    table = write_tidy(tmp_path / "results.csv", [done, cut])
+    page = render("table-scores", table, tmp_path / "here", status=[done.status(), cut.status()])
+    packed = tmp_path / "results.csv.gz"
+    packed.write_bytes(gzip.compress(table.read_bytes()))
+    drawn = draw(EXPERIMENTS["table-scores"], packed, tmp_path / "there")
+    ours, theirs = (path.parent.joinpath("tables.md").read_text() for path in (page, drawn))
+    assert ours.split("## Cell by cell")[0].split("##")[1:] == theirs.split("## Cell by cell")[0].split("##")[1:]
+    assert "unfinished in this table" in theirs
+    assert "| door-binary | Cal-QL | 4 |" in theirs
+
+
+def test_an_empty_table_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="without rows"):
+        draw(EXPERIMENTS["table-scores"], write_tidy(tmp_path / "results.csv", []), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["table-scores", "fig-data", "table-locomotion"])
+def test_tables_in_the_repository_can_be_drawn(name: str, tmp_path: Path) -> None:
+    kept = Path(__file__).parents[2] / "results" / "small" / f"{name}.csv.gz"
+    text = draw(EXPERIMENTS[name], kept, tmp_path).parent.joinpath("tables.md").read_text()
+    assert "at reduced scale" in text

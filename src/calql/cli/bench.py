@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, make_dataclass
@@ -79,7 +80,7 @@ def run(command: str, words: Sequence[str]) -> int:
     results = _chosen(options)(options, parsed.learner)
     versions = experiments.versions()
     found = {"command": shlex.join(["calql", "bench", *_without_out(words)]), "versions": versions, "results": results}
-    text = json.dumps(found, indent=2)
+    text = json.dumps(_spelled(found), indent=2, allow_nan=False)
     print(text)
     if options.out is not None:
         Path(options.out).write_text(text + "\n")
@@ -87,6 +88,15 @@ def run(command: str, words: Sequence[str]) -> int:
             title = f"{options.method} on {versions['device']} (dotted: in proportion)"
             draw_growth(results, Path(options.out).with_suffix(".png"), title)
     return 0
+
+
+def _spelled(value: Any) -> Any:
+    """JSON has no infinity: as text."""
+    if isinstance(value, Mapping):
+        return {name: _spelled(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_spelled(part) for part in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _without_out(words: Sequence[str]) -> list[str]:

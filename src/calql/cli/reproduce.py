@@ -45,6 +45,8 @@ class ReproduceOptions:
     """Print the cells, their size and an estimate of the time, and run nothing."""
     report_only: bool = False
     """Run nothing; write tables, figures and report of what there is."""
+    table: str | None = None
+    """Run nothing; write tables, figures and report of this results.csv (or .csv.gz), from wherever it came."""
     max_minutes: float | None = None
     """Checkpoint all cells, write the report and end before so many minutes have passed."""
     engine: Literal["local", "ray"] = "local"
@@ -63,16 +65,32 @@ class ReproduceOptions:
 
 def run(command: str, words: Sequence[str]) -> int:
     options = parse(ReproduceOptions, words, command=command)
-    return _theory(options) if options.name == THEORY else _matrix(options)
+    if options.name == THEORY:
+        return _theory(options)
+    return _matrix(options) if options.table is None else _drawn(options, options.table)
+
+
+def _refuse(options: ReproduceOptions, what: str, *names: str) -> None:
+    for name in names:
+        if getattr(options, name):
+            raise UserError(f"--{name.replace('_', '-')} means nothing for {what}", mend="leave it out")
+
+
+def _drawn(options: ReproduceOptions, table: str) -> int:
+    """A table holds all that its rendering needs; what else is there to run stands in it as not run."""
+    from calql.reproduce.experiments import find_experiment
+    from calql.reproduce.matrix import draw
+
+    _refuse(options, "--table", "tasks", "methods", "set", "seeds", "dry_run", "report_only")
+    _tell(f"report: {draw(find_experiment(options.name, also=(THEORY,)), Path(table), Path(options.out))}")
+    return 0
 
 
 def _theory(options: ReproduceOptions) -> int:
     """The theory has no cells: it is one small computation."""
     import calql.theory
 
-    for name in ("tasks", "methods", "set", "dry_run", "report_only"):
-        if getattr(options, name):
-            raise UserError(f"--{name.replace('_', '-')} means nothing for {THEORY}", mend="leave it out")
+    _refuse(options, THEORY, "tasks", "methods", "set", "dry_run", "report_only", "table")
     folder = Path(options.out) / f"{THEORY}-{options.scale}"
     print(f"report: {calql.theory.run(options.scale, options.seeds, folder) / 'report.md'}")
     return 0

@@ -56,6 +56,7 @@ class Output:
                     "updates_per_s": watch.updates_per_s,
                     "env_steps_per_s": watch.env_steps_per_s,
                     "device_wait_share": watch.device_wait_share,
+                    "waited_s": dict(watch.waited_s),
                     "evaluation_steps": watch.evaluation_steps,
                     "evaluations_unfinished": unfinished,
                     "memory_mb": resident_mb(),

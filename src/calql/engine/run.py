@@ -74,7 +74,8 @@ class Run:
                 self.save()
                 return False
             if self.finished or self.evaluations.behind:
-                self.evaluations.wait(PATIENCE_S)
+                with self.watch.waiting("evaluations"):
+                    self.evaluations.wait(PATIENCE_S)
                 self._write_evaluations()
             else:
                 self._advance()
@@ -231,11 +232,15 @@ class Run:
 
     def _launch(self, who: Seeds, policies: Policy) -> None:
         if who.any():
-            self.collector.launch(who, jax.device_get(policies), self._crews.collectors)
+            with self.watch.waiting("policies"):
+                fetched = jax.device_get(policies)
+            self.collector.launch(who, fetched, self._crews.collectors)
 
     def _land(self, who: Seeds) -> None:
         """Take in the trajectories of the chosen seeds, valued now that they have ended."""
-        for episodes in self.collector.land(who, self.watch):
+        with self.watch.waiting("collection"):
+            landed = self.collector.land(who, self.watch)
+        for episodes in landed:
             self._insert(episodes)
 
     def _insert(self, episodes: Sequence[Episode | None]) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,6 +42,15 @@ class Stopwatch:
     updates: int = 0  # of all seeds
     env_steps: int = 0  # collected
     evaluation_steps: int = 0  # environment steps of evaluations, of all seeds
+    waited_s: dict[str, float] = field(default_factory=dict)  # of the process that runs it, and for what
+
+    @contextmanager
+    def waiting(self, what: str) -> Iterator[None]:
+        """Note how long the process waits for something; the device may be busy meanwhile."""
+        begun = time.monotonic()
+        yield
+        if self.begun is not None:
+            self.waited_s[what] = self.waited_s.get(what, 0.0) + time.monotonic() - begun
 
     @property
     def updates_per_s(self) -> float:

@@ -127,7 +127,8 @@ class DecisionTransformer(eqx.Module):
         self.embed_action = Affine(action_dim, width, key=keys[2])
         self.embed_order = INITIAL_STD * jax.random.normal(keys[3], (steps, width))
         self.norm_tokens, self.norm_output = Norm(width), Norm(width)
-        self.blocks = jax.vmap(lambda k: Block(width, heads, key=k, precision=precision))(jax.random.split(keys[4], layers))
+        of_layers = jax.random.split(keys[4], layers)
+        self.blocks = jax.vmap(lambda k: Block(width, heads, key=k, precision=precision))(of_layers)
         self.head = Affine(width, 2 * action_dim, key=keys[5])
         self.dropout = dropout
 

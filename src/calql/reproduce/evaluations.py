@@ -13,6 +13,7 @@ import numpy as np
 from calql.errors import UserError
 from calql.reproduce.paper import NAMES, Number
 from calql.reproduce.statistics import Floats
+from calql.reproduce.tidy import open_table
 from calql.results.metrics import Row
 from calql.results.runs import Run
 from calql.results.summary import SeedSummary, summarise_seed
@@ -62,7 +63,7 @@ class Result:
 def read_results(table: Path) -> list[Result]:
     """Cells in the order of task, method and variant."""
     groups: dict[tuple[str, str], tuple[dict[str, str], list[Row]]] = {}  # the first line of a cell, and all as rows
-    with table.open(newline="", encoding="utf-8") as file:
+    with open_table(table) as file:
         lines = csv.DictReader(file)
         _check(lines.fieldnames or (), table)
         for line in lines:

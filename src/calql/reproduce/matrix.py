@@ -6,16 +6,18 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
-from calql.reproduce.cells import GATHERED, Cell, CellStatus
+from calql.errors import UserError
+from calql.reproduce.cells import GATHERED, Cell, CellStatus, State
 from calql.reproduce.engine import Engine, Stop, Tell
 from calql.reproduce.estimate import Size, assumptions, size_of
 from calql.reproduce.experiments import Experiment
 from calql.reproduce.folders import read_progress, status
 from calql.reproduce.machine import Machine
-from calql.reproduce.scales import HOW, Scale
+from calql.reproduce.scales import HOW, Scale, cells_of
 from calql.reproduce.slices import gather_slices
-from calql.reproduce.tidy import TABLE, write_table
+from calql.reproduce.tidy import TABLE, read_table, write_table
 
 HEADINGS = ("task", "method", "variant", "seeds", "updates", "env steps", "transitions", "minutes", "state")
 CELLS = "cells"  # shared by all experiments below one folder: what one has run the next finds done
@@ -63,6 +65,26 @@ class Matrix:
             tell(f"no report: the package '{error.name}' is missing; where it is installed, --report-only draws it")
             return table
         return render(self.experiment.name, table, self.out, status=self.statuses())
+
+
+def draw(experiment: Experiment, table: Path, root: Path) -> Path:
+    """Everything that is made from a tidy table, from one that was written elsewhere."""
+    from calql.reproduce.page import render
+
+    rows = read_table(table)
+    if not rows:
+        raise UserError("a table without rows", where=str(table), mend="give one that 'calql reproduce' wrote")
+    scale = cast(Scale, rows[0]["scale"])
+    finished = {(row["task"], row["method"], row["variant"]): row["finished"] == "1" for row in rows}
+
+    def stands(cell: Cell) -> CellStatus:
+        key = cell.task, cell.method, cell.variant
+        state: State = "not run" if key not in finished else "finished" if finished[key] else "running"
+        reason = "unfinished in this table" if state == "running" else ""
+        return CellStatus(cell.id, *key, state, reason, shortened=cell.shortened)
+
+    status = [stands(cell) for cell in cells_of(experiment, scale)]
+    return render(experiment.name, table, root / f"{experiment.name}-{scale}", status=status)
 
 
 def plan_text(matrix: Matrix, machine: Machine, at_once: int) -> str:

@@ -6,11 +6,12 @@ Tables, figures and the report are all made from this file and can be made again
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from calql.errors import UserError
 from calql.reproduce.cells import PROVENANCE, Cell
@@ -39,13 +40,20 @@ def write_table(experiment: str, cells: Sequence[Cell], root: Path, path: Path) 
     return path
 
 
-def read_table(path: Path) -> list[dict[str, str]]:
-    """The rows as text, empty where a cell has no such number."""
+def open_table(path: Path) -> TextIO:
+    """For reading; a name that ends in .gz is a compressed one."""
     try:
-        with path.open(newline="") as file:
-            return list(csv.DictReader(file))
+        if path.suffix == ".gz":
+            return gzip.open(path, "rt", newline="", encoding="utf-8")
+        return path.open(newline="", encoding="utf-8")
     except FileNotFoundError:
         raise UserError("no such table", where=str(path), mend="run 'calql reproduce' first") from None
+
+
+def read_table(path: Path) -> list[dict[str, str]]:
+    """The rows as text, empty where a cell has no such number."""
+    with open_table(path) as file:
+        return list(csv.DictReader(file))
 
 
 def _columns(rows: Sequence[Row]) -> list[str]:

@@ -23,7 +23,7 @@ SMALL_AT_MOST: Mapping[str, Options] = {  # by domain
     "adroit": {"offline_updates": 20_000, "online_steps": 14_000, "evaluation_episodes": 10},
     "kitchen": {"offline_updates": 16_000, "online_steps": 6_000, "evaluation_episodes": 4},
     "antmaze": {"offline_updates": 80_000, "online_steps": 16_000, "evaluation_episodes": 10},
-    "pick-place": {"offline_updates": 8_000, "online_steps": 2_000, "evaluation_episodes": 10},
+    "pick-place": {"offline_updates": 24_000, "online_steps": 3_000, "evaluation_episodes": 10},
     "locomotion": {"offline_updates": 80_000, "online_steps": 16_000, "evaluation_episodes": 5},
     "point-maze": {},
 }

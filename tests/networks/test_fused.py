@@ -70,6 +70,21 @@ def test_seeds_side_by_side_are_each_alone() -> None:
         assert distance(jax.tree.map(lambda leaf: leaf[index], together), alone) < 1e-5  # noqa: B023
 
 
+def test_one_action_for_each_state() -> None:
+    """As the policy's loss asks: Q and what it gives back to the actions."""
+    features, actions = pairs(6, 1)
+    ours = critics("bfloat16")
+
+    def both(picked: jax.Array) -> tuple[jax.Array, jax.Array]:
+        total = lambda a: jnp.sum(fused_q(ours, features, a) ** 2)  # noqa: E731
+        return fused_q(ours, features, picked), jax.grad(total)(picked)
+
+    (q, of_action), (q_samples, of_samples) = both(actions[:, 0]), both(actions)
+    np.testing.assert_array_equal(q, q_samples[..., 0])
+    np.testing.assert_array_equal(of_action, of_samples[:, 0])
+    assert distance(q, q_values(critics("float32"), features, actions[:, 0])) < 0.01
+
+
 @pytest.mark.parametrize(
     "unfit",
     [
@@ -84,7 +99,7 @@ def test_what_the_kernels_cannot_do_is_left_to_the_plain_path(unfit: Critics) ->
     _, actions = pairs(4, 5)
     assert not fused.supports(unfit.members, actions)
     assert fused.supports(critics("bfloat16").members, actions)
-    assert not fused.supports(critics("bfloat16").members, actions[:, 0])
+    assert not fused.supports(critics("bfloat16").members, jnp.zeros((4, 5, 33)))
 
 
 def test_without_a_gpu_the_option_changes_nothing() -> None:

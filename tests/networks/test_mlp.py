@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from calql.networks import MLP, Style, drop_out
+from calql.networks import MLP, Precision, Style, drop_out
 
 KEY = jax.random.key(0)
 
@@ -44,3 +44,22 @@ def test_dropout_keeps_the_mean() -> None:
     dropped = drop_out(jnp.ones(20_000), 0.25, KEY)
     assert np.unique(np.asarray(dropped)).tolist() == pytest.approx([0.0, 1.0 / 0.75])
     assert float(dropped.mean()) == pytest.approx(1.0, abs=0.02)
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-6), ("bfloat16", 0.02)])
+def test_gradients_are_those_of_the_formula(precision: Precision, tolerance: float) -> None:
+    network = MLP(3, 2, (8, 8), key=KEY, style=Style(precision=precision))
+    x, weights = jax.random.normal(KEY, (4, 5, 3)), jax.random.normal(jax.random.key(1), (4, 5, 2))
+
+    def formula(network: MLP, x: jax.Array) -> jax.Array:
+        for layer in network.hidden:
+            x = jax.nn.relu(jnp.einsum("...i,oi->...o", x, layer.weight) + layer.bias)
+        return jnp.einsum("...i,oi->...o", x, network.output.weight) + network.output.bias
+
+    ours, exact = (
+        jax.grad(lambda n, x, f=f: jnp.sum(weights * f(n, x)), (0, 1))(network, x)  # type: ignore[misc]
+        for f in (lambda n, x: n(x), formula)
+    )
+    for mine, theirs in zip(jax.tree.leaves(ours), jax.tree.leaves(exact), strict=True):
+        assert mine.dtype == theirs.dtype
+        assert float(jnp.linalg.norm(mine - theirs)) <= tolerance * float(jnp.linalg.norm(theirs))

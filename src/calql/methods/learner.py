@@ -162,12 +162,14 @@ class ActorCritic(Defaults):
             )
             return jnp.mean(jnp.clip(gap, *self.options.difference_clip))
 
-        rates = {
-            f"bound_rate/q{index + 1}/{name}": losses.bound_rate(q[index], batch.reference)
-            for name, q in (("policy", q_policy), ("next", q_next))
+        of_critics = jax.vmap(losses.bound_rate, in_axes=(0, None))
+        rates = jax.vmap(of_critics, in_axes=(0, None))(jnp.stack([q_policy, q_next]), batch.reference)
+        named = {
+            f"bound_rate/q{index + 1}/{name}": rates[kind, index]
+            for kind, name in enumerate(("policy", "next"))
             for index in range(self.options.critics)
         }
-        return jax.vmap(one_critic)(q_data, q_random, q_policy, q_next), rates
+        return jax.vmap(one_critic)(q_data, q_random, q_policy, q_next), named
 
     def penalty_mask(self, key: jax.Array) -> jax.Array:
         """1 for critics whose regulariser counts at this update [critic]."""

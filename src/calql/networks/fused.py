@@ -43,8 +43,7 @@ def supports(members: MLP, actions: jax.Array) -> bool:
     """Whether the kernels can do these critics: bfloat16, no layer norm, equal widths of a kind."""
     widths = {layer.weight.shape[-2] for layer in members.hidden}
     return (
-        actions.ndim == 3
-        and members.precision == "bfloat16"
+        members.precision == "bfloat16"
         and not members.norms
         and len(members.hidden) > 1
         and len(widths) == 1
@@ -54,7 +53,12 @@ def supports(members: MLP, actions: jax.Array) -> bool:
 
 
 def q_of_pairs(members: MLP, features: jax.Array, actions: jax.Array, *, interpret: bool = False) -> jax.Array:
-    """Q [critic, batch, sample] of features [batch, feature] and actions [batch, sample, action]."""
+    """Q [critic, batch, sample] of features [batch, feature] and actions [batch, sample, action].
+
+    With actions [batch, action]: Q [critic, batch].
+    """
+    if actions.ndim == 2:
+        return q_of_pairs(members, features, actions[:, None], interpret=interpret)[..., 0]
     first, *hidden = members.hidden
     size, (batch, samples, dim) = features.shape[-1], actions.shape
     short = next(size for size in SHORT if dim <= size)

@@ -125,7 +125,31 @@ def _affine(layer: eqx.nn.Linear, x: jax.Array, dtype: jnp.dtype, inputs: slice 
 
 
 def _product(x: jax.Array, weight: jax.Array, dtype: jnp.dtype) -> jax.Array:
-    return x.astype(dtype) @ weight.T.astype(dtype)
+    return _times(x.astype(dtype), weight)
+
+
+@jax.custom_vjp
+def _times(x: jax.Array, weight: jax.Array) -> jax.Array:
+    """x [..., input] times the transpose of weight [output, input], in the precision of x.
+
+    The weight's gradient is summed in its own precision and comes out in its own layout. What JAX derives is the
+    transpose of that: on a GPU the optimiser then reads across rows, and all that it keeps is copied back.
+    """
+    return x @ weight.T.astype(x.dtype)
+
+
+def _times_forward(x: jax.Array, weight: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    return _times(x, weight), (x, weight)
+
+
+def _times_backward(kept: tuple[jax.Array, jax.Array], gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
+    x, weight = kept
+    outputs, inputs = (rows.reshape(-1, rows.shape[-1]) for rows in (gradient, x))
+    of_weight = jnp.einsum("ro,ri->oi", outputs, inputs, preferred_element_type=weight.dtype)
+    return gradient @ weight.astype(gradient.dtype), of_weight
+
+
+_times.defvjp(_times_forward, _times_backward)
 
 
 def _normalise(norm: eqx.nn.LayerNorm, x: jax.Array) -> jax.Array:

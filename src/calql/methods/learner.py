@@ -27,6 +27,7 @@ from calql.networks import (
     move_towards,
     q_values,
     sample,
+    set_apart,
 )
 from calql.optimise import ADAM, descend
 
@@ -277,7 +278,7 @@ class ActorCritic(Defaults):
         for_policy = last
         if self.options.policy_on_all:
             for_policy = jax.tree.map(lambda column: column.reshape(-1, *column.shape[2:]), batch)
-        critics = state.critics if steps == 1 else after.critics
+        critics = set_apart(state.critics if steps == 1 else after.critics)
         after, policy_metrics = self.policy_step(after, critics, for_policy, key_policy)
         metrics = critic_metrics | policy_metrics
         if self.options.conservative and self.options.dual:

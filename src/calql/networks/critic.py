@@ -56,6 +56,15 @@ class Critics(eqx.Module):
         return self.encoder(observations)
 
 
+def set_apart(critics: Critics) -> Critics:
+    """The same critics, in products of their own.
+
+    Of two products with the same weights XLA makes one: rows of few actions are then copied together with those of
+    many, on the way there and back. The kernels are never joined.
+    """
+    return critics if critics.kernel == "fused" else jax.lax.optimization_barrier(critics)
+
+
 def _with_one_head(members: MLP) -> MLP:
     """Members that all read the mean of their output layers.
 

@@ -63,3 +63,17 @@ def test_gradients_are_those_of_the_formula(precision: Precision, tolerance: flo
     for mine, theirs in zip(jax.tree.leaves(ours), jax.tree.leaves(exact), strict=True):
         assert mine.dtype == theirs.dtype
         assert float(jnp.linalg.norm(mine - theirs)) <= tolerance * float(jnp.linalg.norm(theirs))
+
+
+def test_biases_apart_from_products_are_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = MLP(3 + 2, 1, (8, 8, 8), key=KEY)
+    features, actions = jax.random.normal(KEY, (4, 3)), jax.random.normal(jax.random.key(1), (4, 5, 2))
+
+    def q_and_gradient() -> list[jax.Array]:
+        q, gradient = jax.value_and_grad(lambda n: jnp.sum(n.of_pairs(features, actions) ** 2))(network)
+        return [q, *jax.tree.leaves(gradient)]
+
+    joined = q_and_gradient()
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    for apart, together in zip(q_and_gradient(), joined, strict=True):
+        np.testing.assert_allclose(apart, together, rtol=1e-5, atol=1e-6)

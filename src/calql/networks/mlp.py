@@ -74,15 +74,17 @@ class MLP(eqx.Module):
         if actions.ndim > features.ndim:
             at_state = at_state[:, None]
         joined = at_state + joined.reshape(*actions.shape[:-1], -1)
-        return self._after_first(joined.reshape(-1, joined.shape[-1])).reshape(*actions.shape[:-1], -1)
+        return self._after_first(joined.reshape(-1, joined.shape[-1]), many=True).reshape(*actions.shape[:-1], -1)
 
-    def _after_first(self, x: jax.Array, *, dropout: float = 0.0, key: jax.Array | None = None) -> jax.Array:
-        """From what the first layer gives, before its ReLU, to the output."""
+    def _after_first(
+        self, x: jax.Array, *, many: bool = False, dropout: float = 0.0, key: jax.Array | None = None
+    ) -> jax.Array:
+        """From what the first layer gives, before its ReLU, to the output; `many` rows are worth fewer passes."""
         if not self.hidden:
             return x.astype(jnp.float32)
         for depth in range(len(self.hidden)):
             if depth:
-                x = _affine(self.hidden[depth], x, self.dtype)
+                x = _affine(self.hidden[depth], x, self.dtype, apart=many)
             if self.norms:
                 x = _normalise(self.norms[depth], x.astype(jnp.float32)).astype(self.dtype)
             x = jax.nn.relu(x)
@@ -118,10 +120,18 @@ def linear(inputs: int, outputs: int, key: jax.Array, initialiser: Initialiser, 
     return eqx.tree_at(lambda module: module.bias, layer, jnp.zeros(outputs))
 
 
-def _affine(layer: eqx.nn.Linear, x: jax.Array, dtype: jnp.dtype, inputs: slice = slice(None)) -> jax.Array:
-    """The layer applied to those of its inputs that are there."""
+def _affine(
+    layer: eqx.nn.Linear, x: jax.Array, dtype: jnp.dtype, inputs: slice = slice(None), *, apart: bool = False
+) -> jax.Array:
+    """The layer applied to those of its inputs that are there.
+
+    The bias `apart`, on a GPU: XLA may else have the library add it, and write it out for every row to that end.
+    """
     assert layer.bias is not None
-    return _product(x, layer.weight[:, inputs], dtype) + layer.bias.astype(dtype)
+    product = _product(x, layer.weight[:, inputs], dtype)
+    if apart and jax.default_backend() == "gpu":
+        product = jax.lax.optimization_barrier(product)
+    return product + layer.bias.astype(dtype)
 
 
 def _product(x: jax.Array, weight: jax.Array, dtype: jnp.dtype) -> jax.Array:

@@ -288,7 +288,7 @@ def test_images_fit_every_method_that_says_so(name: str) -> None:
     """By shapes alone, which costs no compilation; learning from them is tested above."""
     method = tiny(name)
     if not method.supports_images:
-        pytest.skip("refused, see below")
+        pytest.skip("the method refuses images; that is tested below")
     rows = logged(method, image=True)
     shape = mixing.batch_shape(method)
     batch = jax.tree.map(lambda column: jax.ShapeDtypeStruct((*shape, *column.shape[1:]), column.dtype), rows)

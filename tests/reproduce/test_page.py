@@ -212,8 +212,14 @@ def test_an_empty_table_is_refused(tmp_path: Path) -> None:
         draw(EXPERIMENTS["table-scores"], write_tidy(tmp_path / "results.csv", []), tmp_path)
 
 
+def test_a_scale_that_is_not_known_is_named(tmp_path: Path) -> None:
+    table = write_tidy(tmp_path / "results.csv", [Made("door-binary", "cal-ql", scale="huge")])
+    with pytest.raises(UserError, match="huge"):
+        draw(EXPERIMENTS["table-scores"], table, tmp_path)
+
+
 @pytest.mark.parametrize("name", ["table-scores", "fig-data", "table-locomotion"])
 def test_tables_in_the_repository_can_be_drawn(name: str, tmp_path: Path) -> None:
     kept = Path(__file__).parents[2] / "results" / "small" / f"{name}.csv.gz"
     text = draw(EXPERIMENTS[name], kept, tmp_path).parent.joinpath("tables.md").read_text()
-    assert "at reduced scale" in text
+    assert "| at reduced scale | 4 seeds (paper: 6);" in text  # a line of its own, not the legend

@@ -22,12 +22,12 @@ from calql.networks import (
     Spec,
     Style,
     TanhGaussianPolicy,
+    for_policy,
     make_encoder,
     mode,
     move_towards,
     q_values,
     sample,
-    set_apart,
 )
 from calql.optimise import ADAM, descend
 
@@ -275,11 +275,11 @@ class ActorCritic(Defaults):
         else:
             after, stacked = jax.lax.scan(step, state, (batch, jax.random.split(key_critic, steps)))
             critic_metrics = jax.tree.map(jnp.mean, stacked)
-        for_policy = last
+        policy_batch = last
         if self.options.policy_on_all:
-            for_policy = jax.tree.map(lambda column: column.reshape(-1, *column.shape[2:]), batch)
-        critics = set_apart(state.critics if steps == 1 else after.critics)
-        after, policy_metrics = self.policy_step(after, critics, for_policy, key_policy)
+            policy_batch = jax.tree.map(lambda column: column.reshape(-1, *column.shape[2:]), batch)
+        critics = for_policy(state.critics if steps == 1 else after.critics)
+        after, policy_metrics = self.policy_step(after, critics, policy_batch, key_policy)
         metrics = critic_metrics | policy_metrics
         if self.options.conservative and self.options.dual:
             after, dual_metrics = self.multiplier_step(after, critic_metrics["conservative_gap"])

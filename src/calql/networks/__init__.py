@@ -1,6 +1,6 @@
 """Networks as pytrees: perceptrons, policies, the ensemble of critics, the causal transformer, the image encoder."""
 
-from calql.networks.critic import Critics, Kernel, Value, move_towards, q_values, set_apart
+from calql.networks.critic import Critics, Kernel, Value, for_policy, move_towards, q_values
 from calql.networks.features import Identity, Pixels, Spec, Standardise, make_encoder
 from calql.networks.mlp import MLP, Initialiser, Precision, Style, drop_out, linear
 from calql.networks.policy import (
@@ -33,6 +33,7 @@ __all__ = [
     "Value",
     "clipped_sample",
     "drop_out",
+    "for_policy",
     "linear",
     "log_prob",
     "make_encoder",
@@ -41,5 +42,4 @@ __all__ = [
     "normal_log_prob",
     "q_values",
     "sample",
-    "set_apart",
 ]

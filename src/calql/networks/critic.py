@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from calql.networks import fused
-from calql.networks.mlp import MLP, Style
+from calql.networks.mlp import MLP, Style, set_apart
 
 Network = TypeVar("Network")
 Kernel = Literal["plain", "fused"]
@@ -56,13 +56,13 @@ class Critics(eqx.Module):
         return self.encoder(observations)
 
 
-def set_apart(critics: Critics) -> Critics:
+def for_policy(critics: Critics) -> Critics:
     """The same critics, in products of their own.
 
     Of two products with the same weights XLA makes one: rows of few actions are then copied together with those of
     many, on the way there and back. The kernels are never joined.
     """
-    return critics if critics.kernel == "fused" else jax.lax.optimization_barrier(critics)
+    return critics if critics.kernel == "fused" else set_apart(critics)
 
 
 def _with_one_head(members: MLP) -> MLP:

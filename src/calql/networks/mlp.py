@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import equinox as eqx
 import jax
@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 Initialiser = Literal["orthogonal", "lecun", "xavier"]
 Precision = Literal["float32", "bfloat16"]
+Values = TypeVar("Values")  # any pytree
 
 
 @dataclass(frozen=True)
@@ -74,17 +75,17 @@ class MLP(eqx.Module):
         if actions.ndim > features.ndim:
             at_state = at_state[:, None]
         joined = at_state + joined.reshape(*actions.shape[:-1], -1)
-        return self._after_first(joined.reshape(-1, joined.shape[-1]), many=True).reshape(*actions.shape[:-1], -1)
+        return self._after_first(joined.reshape(-1, joined.shape[-1]), apart=True).reshape(*actions.shape[:-1], -1)
 
     def _after_first(
-        self, x: jax.Array, *, many: bool = False, dropout: float = 0.0, key: jax.Array | None = None
+        self, x: jax.Array, *, apart: bool = False, dropout: float = 0.0, key: jax.Array | None = None
     ) -> jax.Array:
-        """From what the first layer gives, before its ReLU, to the output; `many` rows are worth fewer passes."""
+        """From what the first layer gives, before its ReLU, to the output; biases `apart` where rows are many."""
         if not self.hidden:
             return x.astype(jnp.float32)
         for depth in range(len(self.hidden)):
             if depth:
-                x = _affine(self.hidden[depth], x, self.dtype, apart=many)
+                x = _affine(self.hidden[depth], x, self.dtype, apart=apart)
             if self.norms:
                 x = _normalise(self.norms[depth], x.astype(jnp.float32)).astype(self.dtype)
             x = jax.nn.relu(x)
@@ -129,9 +130,12 @@ def _affine(
     """
     assert layer.bias is not None
     product = _product(x, layer.weight[:, inputs], dtype)
-    if apart and jax.default_backend() == "gpu":
-        product = jax.lax.optimization_barrier(product)
-    return product + layer.bias.astype(dtype)
+    return (set_apart(product) if apart else product) + layer.bias.astype(dtype)
+
+
+def set_apart(values: Values) -> Values:
+    """The same values; on a GPU, XLA then joins nothing across this point."""
+    return jax.lax.optimization_barrier(values) if jax.default_backend() == "gpu" else values
 
 
 def _product(x: jax.Array, weight: jax.Array, dtype: jnp.dtype) -> jax.Array:

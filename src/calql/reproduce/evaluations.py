@@ -37,6 +37,7 @@ class Result:
     task: str
     method: str
     variant: str
+    scale: str
     finished: bool
     reduced: bool  # fewer updates or steps than the paper's protocol, or of a scale that cuts elsewhere
     shortened: str  # how, in words
@@ -106,6 +107,7 @@ def _result(table: Path, first: Mapping[str, str], unordered: list[Row]) -> Resu
         task=first["task"],
         method=first["method"],
         variant=first["variant"],
+        scale=first["scale"],
         finished=finished,
         reduced=offline < paper_offline or online < paper_online or first["scale"] != "paper",
         shortened=first.get("shortened", ""),

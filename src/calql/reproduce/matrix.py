@@ -6,18 +6,18 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 from calql.errors import UserError
 from calql.reproduce.cells import GATHERED, Cell, CellStatus, State
 from calql.reproduce.engine import Engine, Stop, Tell
 from calql.reproduce.estimate import Size, assumptions, size_of
+from calql.reproduce.evaluations import read_results
 from calql.reproduce.experiments import Experiment
 from calql.reproduce.folders import read_progress, status
 from calql.reproduce.machine import Machine
-from calql.reproduce.scales import HOW, Scale, cells_of
+from calql.reproduce.scales import HOW, Scale, cells_of, known_scale
 from calql.reproduce.slices import gather_slices
-from calql.reproduce.tidy import TABLE, read_table, write_table
+from calql.reproduce.tidy import TABLE, write_table
 
 HEADINGS = ("task", "method", "variant", "seeds", "updates", "env steps", "transitions", "minutes", "state")
 CELLS = "cells"  # shared by all experiments below one folder: what one has run the next finds done
@@ -71,11 +71,11 @@ def draw(experiment: Experiment, table: Path, root: Path) -> Path:
     """Everything that is made from a tidy table, from one that was written elsewhere."""
     from calql.reproduce.page import render
 
-    rows = read_table(table)
-    if not rows:
+    results = read_results(table)
+    if not results:
         raise UserError("a table without rows", where=str(table), mend="give one that 'calql reproduce' wrote")
-    scale = cast(Scale, rows[0]["scale"])
-    finished = {(row["task"], row["method"], row["variant"]): row["finished"] == "1" for row in rows}
+    scale = known_scale(results[0].scale, where=str(table))
+    finished = {result.key: result.finished for result in results}
 
     def stands(cell: Cell) -> CellStatus:
         key = cell.task, cell.method, cell.variant

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from calql import experiment as experiments
 from calql.engine.options import RunOptions
@@ -192,6 +192,13 @@ def _smoke(task: Task, method: str, paper: Options) -> Options:
 
 
 CUTS: Mapping[str, Callable[[Task, str, Options], Options]] = {"smoke": _smoke, "small": _small, "paper": _whole}
+
+
+def known_scale(name: str, where: str) -> Scale:
+    """A scale by the name that a table has for it."""
+    if name not in CUTS:
+        raise unknown("scale", name, CUTS, where=where)
+    return cast(Scale, name)
 
 
 def _at_most(paper: Options, limits: Options) -> dict[str, Any]:

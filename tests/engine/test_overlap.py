@@ -15,13 +15,15 @@ from test_run import TINY, build, stop_after
 
 import calql
 import corridor
-from calql.engine.collect import Collector
-from calql.engine.evaluation import Evaluation, Evaluations
+from calql.engine.collect import Collector, Flight
+from calql.engine.evaluation import NEVER_AGAIN, Evaluation, Evaluations
 from calql.engine.program import Program
 from calql.engine.rollout import Player, lane
+from calql.engine.run import Run
 from calql.engine.speed import Busy, Stopwatch
 from calql.engine.workers import Workers
 from calql.results.metrics import read_rows
+from calql.tasks.base import EpisodeSummary
 from calql.training import Watching, resume
 
 
@@ -125,6 +127,48 @@ def test_a_turn_is_launched_while_the_device_is_given_its_block(
     assert blocks >= 2
 
 
+@pytest.mark.parametrize("luck", [0, 1, 2])
+def test_a_turn_that_is_late_holds_up_its_seed_alone(
+    luck: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Turns end when they will: meanwhile other seeds update, and rows and their order stay the same."""
+    prompt = train(tmp_path / "prompt", lag=1, seeds=3, block=8)
+    rng, block, beside = np.random.default_rng(luck), Run._online_block, []
+
+    def noted(run: Run) -> Any:
+        calls = block(run)
+        beside.append(bool(np.any(run._idle & run.collector.flying) and calls.any()))
+        return calls
+
+    monkeypatch.setattr(Flight, "over", property(lambda _: rng.random() < 0.2))
+    monkeypatch.setattr(Run, "_online_block", noted)
+    assert train(tmp_path / "late", lag=1, seeds=3, block=8) == prompt
+    assert any(beside)
+
+
+def test_rows_stand_by_evaluation_and_then_by_seed(tmp_path: Path) -> None:
+    begin(tmp_path / "r", lag=1, seeds=3)
+    seeds = [row["seed"] for row in read_rows(tmp_path / "r" / "metrics.jsonl")]
+    assert seeds == sorted(set(seeds)) * (len(seeds) // 3)
+
+
+def test_a_seed_that_has_ended_is_not_waited_for(tmp_path: Path) -> None:
+    """Seeds may have different numbers of evaluations: long episodes pass over some."""
+    run = build(tmp_path / "r", offline_updates=3, online_steps=70)
+    begun, places = run.evaluations, [(0, 0), (1, 0), (0, 1)]
+    done: Future[list[Any]] = Future()
+    done.set_result([EpisodeSummary(total=1.0, last_reward=1.0, length=1, success=True)])
+    for number, index in places:
+        standing = {"number": number, "phase": "offline", "switch": False, "update": 0, "env_steps": 0}
+        standing |= {"average_q": None, "means": {}}
+        standing |= dict.fromkeys(("collected_episodes", "collected_return", "collected_success"))
+        begun._unwritten[number, index] = Evaluation(index, standing, None, None, [done])
+    assert [[row["seed"] for row in rows] for rows in begun.finished()] == [[0, 1]]  # the other may still come to it
+    run.counters.evaluated_at[1] = NEVER_AGAIN
+    assert [[row["seed"] for row in rows] for rows in begun.finished()] == [[0]]
+    run.close()
+
+
 def test_a_seed_does_not_depend_on_the_others(tmp_path: Path) -> None:
     """To rounding: its lag counts its own turns, whatever the others do."""
     both, alone = (build(tmp_path / name, lag=1, **sizes) for name, sizes in (("both", {}), ("alone", ONE)))
@@ -165,7 +209,7 @@ def test_a_checkpoint_holds_evaluations_that_are_not_finished(
     pack = Evaluations.pack
 
     def noted(evaluations: Evaluations) -> Any:
-        saved.append(len(evaluations._playing))
+        saved.append(evaluations.unfinished)
         return pack(evaluations)
 
     monkeypatch.setattr(Evaluations, "pack", noted)

@@ -8,8 +8,10 @@ flies is decided by counters alone, and can be launched again from its policy.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
+from concurrent import futures
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,6 +44,10 @@ class Flight:
         episode.add_done_callback(lambda _: self.ended.append(time.monotonic()))
         self.episodes.append(episode)
 
+    @property
+    def over(self) -> bool:
+        return all(episode.done() for episode in self.episodes)
+
     def land(self) -> list[Episode]:
         """Its episodes in order; waits for those still played."""
         return [future.result()[0] for future in self.episodes]
@@ -54,10 +60,19 @@ class Collector:
         self._options, self._seeds, self._counters = options, seeds, counters
         self._flights: dict[int, Flight] = {}
         self.restored: dict[int, Policy] = {}  # to be launched again
+        self._stretches: list[tuple[float, float]] = []  # when turns that have landed began and ended
 
     @property
     def flying(self) -> Seeds:
         return np.array([index in self._flights for index in range(len(self._seeds))])
+
+    def ready(self, *, wait: bool) -> Seeds:
+        """Seeds whose turn is over; at least one, if told to wait and any flies."""
+        while wait and self._flights and not any(flight.over for flight in self._flights.values()):
+            playing = [episode for flight in self._flights.values() for episode in flight.episodes]
+            futures.wait([episode for episode in playing if not episode.done()], return_when=futures.FIRST_COMPLETED)
+        over = {index for index, flight in self._flights.items() if flight.over}
+        return np.array([index in over for index in range(len(self._seeds))])
 
     @property
     def unfinished(self) -> Seeds:
@@ -86,8 +101,17 @@ class Collector:
                 landed[position][index] = episode
                 self.count(int(index), episode)
                 watch.env_steps += len(episode.rewards)
-            watch.collecting.add(flight.begun, max(flight.ended, default=time.monotonic()))
+            self._stretches.append((flight.begun, max(flight.ended, default=time.monotonic())))
+        self._note_time(watch)
         return landed if who.any() else []
+
+    def _note_time(self, watch: Stopwatch) -> None:
+        """Of turns in the order in which they began: one that still flies may have begun before one that landed."""
+        earliest = min((flight.begun for flight in self._flights.values()), default=math.inf)
+        for begun, ended in sorted(self._stretches):
+            if begun < earliest:
+                watch.collecting.add(begun, ended)
+        self._stretches = [stretch for stretch in self._stretches if stretch[0] >= earliest]
 
     def count(self, index: int, episode: Episode) -> None:
         """Note an episode, and the updates that it earns."""

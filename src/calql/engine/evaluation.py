@@ -1,18 +1,17 @@
 """Evaluation beside training: the policy as it was when the evaluation fell due, played while updates go on.
 
-A row says what held at that moment. Rows are handed out in the order in which evaluations fell due, which
-counters decide; when one is ready decides nothing but when it is written. A checkpoint does not wait for
-them: it holds the policies, which play again on resume.
+A row says what held at that moment. Rows are handed out by the number of the evaluation, those of all seeds
+together, whichever was ready first: when a row is ready decides nothing but when it is written. A checkpoint
+does not wait for them: it holds the policies, which play again on resume.
 """
 
 from __future__ import annotations
 
 import json
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
-from itertools import count
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -27,60 +26,60 @@ from calql.engine.program import Learning
 from calql.engine.rollout import Evaluate, Request, lane
 from calql.engine.workers import Crew
 from calql.errors import Diverged
-from calql.methods.base import Policy
+from calql.methods.base import Metrics, Policy
 from calql.results import Row
 from calql.tasks.base import EpisodeSummary
 
 EVALUATE, AFRESH = 1, 2  # purposes of an episode
 TOGETHER = 4  # episodes of a policy that a player steps side by side
 BEHIND = 4  # evaluations of each seed that may be unfinished before updates wait for them
+PACKED, STANDING = "evaluation-{}-{}", "/standing"  # names in a checkpoint
 NEVER_AGAIN = np.iinfo(np.int64).max
 
 Played = list[Future[list[EpisodeSummary]]]
 
 
-@dataclass
-class Part:
-    """The evaluation of one seed."""
+class Measured:
+    """What the device knew of all seeds at one moment; fetched when it is needed."""
 
-    index: int
-    standing: Row  # all that its row says apart from what is played
-    policy: Policy | None = None  # on the host
-    played: Played = field(default_factory=list)
+    def __init__(self, q: jax.Array | None, sums: Metrics, counts: jax.Array) -> None:
+        self._held = (q, sums, counts)
+
+    @cached_property
+    def fetched(self) -> tuple[NDArray[np.float32] | None, dict[str, NDArray[np.float32]], NDArray[np.int32]]:
+        """Q [seed, row], sums and counts [seed]."""
+        host: Any = jax.device_get(self._held)
+        return host
 
 
 @dataclass
 class Evaluation:
-    """Seeds that are evaluated at one moment. What is on the device is fetched when it is needed."""
+    """One evaluation of one seed."""
 
-    parts: list[Part]
-    measured: tuple[jax.Array | None, dict[str, jax.Array], jax.Array] | None  # Q [seed, row], sums and counts [seed]
+    index: int  # of the seed
+    standing: Row  # all that its row says apart from what is played
+    measured: Measured | None  # not in the standing yet
+    policy: Policy | None = None  # on the host
+    played: Played = field(default_factory=list)
 
     @property
     def ready(self) -> bool:
-        return all(future.done() for part in self.parts for future in part.played)
+        return bool(self.played) and all(future.done() for future in self.played)
 
-    def fetch(self, seeds: Sequence[int], where: str) -> None:
-        """Complete the standings; stops where a sum is not a number."""
-        if self.measured is None:
-            return
-        q, sums, counts = jax.device_get(self.measured)
-        require_finite(sums, {part.index: seeds[part.index] for part in self.parts}, where)
-        for part in self.parts:
-            i = part.index
-            part.standing["average_q"] = None if q is None else float(np.mean(q[i]))
-            part.standing["means"] = {name: float(total[i] / counts[i]) for name, total in sums.items() if counts[i]}
-        self.measured = None
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where its row stands among all rows."""
+        return self.standing["number"], self.index
 
 
 class Evaluations:
-    """Evaluations from falling due to their rows, first come first served."""
+    """Evaluations from falling due to their rows."""
 
     def __init__(self, plan: Plan, counters: Counters, where: str) -> None:
         self._plan, self._options, self._counters, self._where = plan, plan.options, counters, where
         self.begun: list[Evaluation] = []  # to be played
         self.restored: list[Evaluation] = []  # to be played again
-        self._playing: deque[Evaluation] = deque()
+        self._unwritten: dict[tuple[int, int], Evaluation] = {}  # by place
 
     @property
     def due(self) -> Seeds:
@@ -92,9 +91,11 @@ class Evaluations:
 
     def begin(self, who: Seeds, learning: Learning, q: jax.Array | None, *, online: bool, switch: bool) -> None:
         """Note how things stand; the next block may then change them."""
-        chosen = [int(index) for index in np.flatnonzero(who)]
-        parts = [Part(index, self._standing(index, online=online, switch=switch)) for index in chosen]
-        self.begun.append(Evaluation(parts, (q, *copied((learning.sums, learning.counts)))))
+        measured = Measured(q, *copied((learning.sums, learning.counts)))
+        for index in np.flatnonzero(who).tolist():
+            evaluation = Evaluation(index, self._standing(index, online=online, switch=switch), measured)
+            self.begun.append(evaluation)
+            self._unwritten[evaluation.place] = evaluation
         self._counters.reset_collected(who)
 
     def _standing(self, index: int, *, online: bool, switch: bool) -> Row:
@@ -119,56 +120,73 @@ class Evaluations:
     def play(self, policies: Policy, crew: Crew) -> None:
         """Play what has begun, with the stacked policies of that moment (on the host)."""
         for evaluation in self.begun:
-            for part in evaluation.parts:
-                part.policy = lane(policies, part.index)
+            evaluation.policy = lane(policies, evaluation.index)
             self._play(evaluation, crew)
         self.begun.clear()
 
     def _play(self, evaluation: Evaluation, crew: Crew) -> None:
-        for part in evaluation.parts:
-            entropy = (self._plan.seeds[part.index], EVALUATE, part.standing["number"])
-            requests = [Request((*entropy, n)) for n in range(self._options.evaluation_episodes)]
-            part.played = submit(crew, part.policy, requests)
-        self._playing.append(evaluation)
+        entropy = (self._plan.seeds[evaluation.index], EVALUATE, evaluation.standing["number"])
+        requests = [Request((*entropy, n)) for n in range(self._options.evaluation_episodes)]
+        evaluation.played = submit(crew, evaluation.policy, requests)
 
     def finished(self) -> Iterator[list[Row]]:
-        """Rows of the evaluations that are ready, in the order in which they fell due."""
-        while self._playing and self._playing[0].ready:
-            evaluation = self._playing.popleft()
-            evaluation.fetch(self._plan.seeds, self._where)
-            yield [self._row(part) for part in evaluation.parts]
+        """Rows of those that are ready, all seeds of one number at a time."""
+        while self._unwritten:
+            number = min(number for number, _ in self._unwritten)
+            found = [self._unwritten.get((number, index)) for index in range(self._options.seeds)]
+            if any(self._to_come(index) if one is None else not one.ready for index, one in enumerate(found)):
+                return
+            yield [self._row(self._unwritten.pop(one.place)) for one in found if one is not None]
+
+    def _to_come(self, index: int) -> bool:
+        """Whether a seed has evaluations before it."""
+        return bool(self._counters.evaluated_at[index] != NEVER_AGAIN)
 
     @property
     def unfinished(self) -> int:
-        """Being played, counted for each seed."""
-        return sum(len(evaluation.parts) for evaluation in self._playing)
+        """Begun and not written yet."""
+        return len(self._unwritten)
+
+    @property
+    def _playing(self) -> list[Evaluation]:
+        return [evaluation for evaluation in self._unwritten.values() if not evaluation.ready]
 
     @property
     def behind(self) -> bool:
-        """Too many are unfinished: updates should wait for them."""
-        return self.unfinished > BEHIND * len(self._plan.seeds)
+        """Too many are being played: updates should wait for them."""
+        return len(self._playing) > BEHIND * len(self._plan.seeds)
 
     def wait(self, seconds: float) -> None:
         """For the one that is due next, at most so long."""
-        if self._playing:
-            wait([future for part in self._playing[0].parts for future in part.played], seconds)
+        if playing := self._playing:
+            wait(min(playing, key=lambda evaluation: evaluation.place).played, seconds)
 
-    def _row(self, part: Part) -> Row:
-        """What the evaluation of one seed says."""
-        summaries = [summary for future in part.played for summary in future.result()]
-        score, standing, c = self._plan.task.score(summaries), part.standing, self._counters
+    def _complete(self, evaluation: Evaluation) -> None:
+        """What was measured goes into the standing; stops where a sum is not a number."""
+        if evaluation.measured is None:
+            return
+        (q, sums, counts), i = evaluation.measured.fetched, evaluation.index
+        require_finite(sums, {i: self._plan.seeds[i]}, self._where)
+        evaluation.standing["average_q"] = None if q is None else float(np.mean(q[i]))
+        evaluation.standing["means"] = {name: float(total[i] / counts[i]) for name, total in sums.items() if counts[i]}
+        evaluation.measured = None
+
+    def _row(self, evaluation: Evaluation) -> Row:
+        self._complete(evaluation)
+        summaries = [summary for future in evaluation.played for summary in future.result()]
+        score, standing, c = self._plan.task.score(summaries), evaluation.standing, self._counters
         online = standing["phase"] == "online"
         if online:
-            c.online_scores[part.index] += 1.0 - score
-            c.online_evaluations[part.index] += 1
+            c.online_scores[evaluation.index] += 1.0 - score
+            c.online_evaluations[evaluation.index] += 1
         return {
-            "seed": self._plan.seeds[part.index],
+            "seed": self._plan.seeds[evaluation.index],
             **{name: standing[name] for name in ("phase", "switch", "update", "env_steps")},
             "score": score,
             "return": float(np.mean([s.total for s in summaries])),
             "success": float(np.mean([s.success for s in summaries])),
             "episode_length": float(np.mean([s.length for s in summaries])),
-            "regret": c.online_scores[part.index] / c.online_evaluations[part.index] if online else None,
+            "regret": c.online_scores[evaluation.index] / c.online_evaluations[evaluation.index] if online else None,
             "average_q": standing["average_q"],
             "average_return_to_go": float(np.mean(self._plan.logged_probe.return_to_go)),
             **{name: standing[name] for name in ("collected_episodes", "collected_return", "collected_success")},
@@ -176,28 +194,22 @@ class Evaluations:
         }
 
     def pack(self) -> Arrays:
-        """What is unfinished, as standings and policies; their episodes follow from these."""
+        """What is unwritten, as standings and policies; their episodes follow from these."""
         arrays: Arrays = {}
-        for number, evaluation in enumerate(self._playing):
-            evaluation.fetch(self._plan.seeds, self._where)
-            for part in evaluation.parts:
-                arrays |= pack(_name(number, part.index), part.policy)
-                text = json.dumps(part.standing).encode()
-                arrays[f"{_name(number, part.index)}/standing"] = np.frombuffer(text, np.uint8)
+        for evaluation in self._unwritten.values():
+            self._complete(evaluation)
+            name = PACKED.format(*evaluation.place)
+            text = json.dumps(evaluation.standing).encode()
+            arrays |= pack(name, evaluation.policy) | {f"{name}{STANDING}": np.frombuffer(text, np.uint8)}
         return arrays
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], policies: Policy) -> None:
-        """Begin again what was unfinished when the checkpoint was written; `policies` have the right shapes."""
-        for number in count():
-            parts = []
-            for index in range(self._options.seeds):
-                name = _name(number, index)
-                if f"{name}/standing" in arrays:
-                    standing = json.loads(arrays[f"{name}/standing"].tobytes())
-                    parts.append(Part(index, standing, jax.device_get(unpack(name, arrays, lane(policies, index)))))
-            if not parts:
-                return
-            self.restored.append(Evaluation(parts, None))
+        """Begin again what was unwritten when the checkpoint was made; `policies` have the right shapes."""
+        for name in (key.removesuffix(STANDING) for key in arrays if key.endswith(STANDING)):
+            standing, index = json.loads(arrays[f"{name}{STANDING}"].tobytes()), int(name.split("-")[-1])
+            policy = jax.device_get(unpack(name, arrays, lane(policies, index)))
+            self.restored.append(Evaluation(index, standing, None, policy))
+            self._unwritten[self.restored[-1].place] = self.restored[-1]
 
     def replay(self, crew: Crew) -> None:
         """Play it again."""
@@ -225,10 +237,6 @@ def submit(crew: Crew, policy: Policy, requests: Sequence[Request]) -> Played:
     """Episodes of one policy, in jobs of a size that depends on nothing but their number."""
     groups = [tuple(requests[first : first + TOGETHER]) for first in range(0, len(requests), TOGETHER)]
     return [crew.submit(Evaluate(policy, group)) for group in groups]
-
-
-def _name(number: int, index: int) -> str:
-    return f"evaluation-{number}-{index}"
 
 
 @jax.jit

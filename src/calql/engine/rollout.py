@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from calql.errors import UserError
 from calql.methods.base import Carry, Method, Moment, Policy
+from calql.networks.acting import as_trained, for_acting
 from calql.tasks.base import EpisodeSummary
 
 
@@ -96,12 +97,13 @@ class Player:
         The numbers of a batch depend on its size in their last bits, so it keeps that size when lanes have
         ended: an episode follows from its request, the policy and how many are played with it.
         """
-        leaves, structure = jax.tree.flatten(jax.device_put(policy, jax.local_devices(backend="cpu")[0]))
+        prepared = jax.device_put(for_acting(policy), jax.local_devices(backend="cpu")[0])
+        leaves, structure = jax.tree.flatten(prepared)
         act = _acting(self.stage.method, structure, explore)  # type: ignore[arg-type]  # methods hash
         envs = self._environments(len(requests))
         tracks = [Track([reset_env(env, request.env_seed)]) for env, request in zip(envs, requests, strict=True)]
-        keys = _widened([request.key_words for request in requests])
-        observations = _widened([track.observations[0] for track in tracks])
+        keys = np.stack([request.key_words for request in requests])
+        observations = np.stack([track.observations[0] for track in tracks])
         rewards = np.zeros(len(keys), np.float32)
         carries = _carries(self.stage.method, policy, len(keys))
         going = list(range(len(requests)))
@@ -156,11 +158,6 @@ def lane(policies: Policy, index: int) -> Policy:
     return jax.tree.map(lambda leaf: leaf[index], policies)
 
 
-def _widened(rows: list[NDArray[Any]]) -> NDArray[Any]:
-    """Rows [lane, ...], a single one twice: products of a matrix and a vector take XLA twice the time."""
-    return np.stack(rows * 2 if len(rows) == 1 else rows)
-
-
 @partial(jax.jit, static_argnums=(0, 2))
 def _carries(method: Method, policy: Policy, width: int) -> Carry:
     """[lane, ...] at the start of an episode."""
@@ -188,7 +185,7 @@ def _acting(method: Method, structure: Any, explore: bool) -> Callable[..., tupl
         timestep: jax.Array,
         keys: jax.Array,
     ) -> tuple[jax.Array, Carry]:
-        policy = jax.tree.unflatten(structure, leaves)
+        policy = as_trained(jax.tree.unflatten(structure, leaves))
 
         def one(carry: Carry, observation: jax.Array, reward: jax.Array, words: jax.Array) -> tuple[jax.Array, Carry]:
             moment = Moment(observation, reward, timestep)

@@ -130,8 +130,8 @@ class Run:
         idle, collector = self._idle, self.collector
         policies = self._begin_evaluation(idle & self.evaluations.due, also=idle & collector.unfinished)
         self._launch(idle & collector.unfinished & ~collector.flying, policies)
-        self._land(idle & collector.flying)
-        ahead = idle & collector.unfinished & bool(self.options.lag)
+        landed = self._land(idle & collector.flying)
+        ahead = landed & collector.unfinished & bool(self.options.lag)
 
         def play() -> None:
             self._launch(ahead, policies)
@@ -174,11 +174,16 @@ class Run:
     # -- updates ------------------------------------------------------------------------------------------
 
     def _online_block(self) -> Counts:
-        """Updates that each seed does next: those with the least left set the pace, so that none waits long."""
+        """Updates that each seed does next: those with the least left set the pace, so that none waits long.
+
+        Nor does a seed whose turn is still being played: the others go on by short blocks until it lands.
+        """
         calls = np.where(self._idle, 0, self.counters.debt // self.program.method.minibatches)
         if not calls.any():
             return calls
-        length = min(max(int(calls[calls > 0].min()), self.options.block // 4), self.options.block)
+        short = max(self.options.block // 4, 1)
+        waiting = np.any(self._idle & self.collector.flying)
+        length = short if waiting else min(max(int(calls[calls > 0].min()), short), self.options.block)
         return np.minimum(calls, length)
 
     def _train(self, calls: Counts, meanwhile: Callable[[], None]) -> None:
@@ -236,12 +241,18 @@ class Run:
                 fetched = jax.device_get(policies)
             self.collector.launch(who, fetched, self._crews.collectors)
 
-    def _land(self, who: Seeds) -> None:
-        """Take in the trajectories of the chosen seeds, valued now that they have ended."""
+    def _land(self, who: Seeds) -> Seeds:
+        """Take in the trajectories of the chosen seeds, valued now that they have ended; gives whose they were.
+
+        With lag, those still played are waited for only if no seed has updates to do: no seed holds up another.
+        """
         with self.watch.waiting("collection"):
+            if self.options.lag:
+                who = who & self.collector.ready(wait=bool(self._idle.all()))
             landed = self.collector.land(who, self.watch)
         for episodes in landed:
             self._insert(episodes)
+        return who
 
     def _insert(self, episodes: Sequence[Episode | None]) -> None:
         """Put whole episodes, one of each seed or none, into the buffers."""

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from calql.networks.mlp import Initialiser, Precision, linear
+from calql.networks.mlp import Initialiser, Norm, Precision, linear
 
 PADDING = 4  # pixels of random shift, to each side
 
@@ -22,7 +22,7 @@ class ImageEncoder(eqx.Module):
     kernels: tuple[jax.Array, ...]  # [height, width, in, out]
     biases: tuple[jax.Array, ...]  # [out]
     projection: eqx.nn.Linear
-    norm: eqx.nn.LayerNorm
+    norm: Norm
     strides: tuple[int, ...] = eqx.field(static=True)
     precision: Precision = eqx.field(static=True)
 
@@ -49,7 +49,7 @@ class ImageEncoder(eqx.Module):
         for stride in strides:  # "SAME" padding: each layer divides the size, rounded up
             height, width = -(-height // stride), -(-width // stride)
         self.projection = linear(height * width * widths[-1], features, keys[-1], initialiser, 1.0)
-        self.norm = eqx.nn.LayerNorm(features)
+        self.norm = Norm(features)
 
     def __call__(self, image: jax.Array) -> jax.Array:
         """Features [feature] of one image [row, column, channel] of 8-bit colours."""

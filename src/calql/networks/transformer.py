@@ -14,7 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from calql.networks.mlp import Precision, drop_out
+from calql.networks.mlp import Norm, Precision, drop_out
 from calql.networks.policy import Gaussian
 
 LOG_STD_RANGE = (-5.0, 2.0)
@@ -34,20 +34,6 @@ class Affine(eqx.Module):
     def __call__(self, x: jax.Array, precision: Precision = "float32") -> jax.Array:
         dtype = jnp.dtype(precision)
         return x.astype(dtype) @ self.kernel.astype(dtype) + self.bias.astype(dtype)
-
-
-class Norm(eqx.Module):
-    """Layer norm over any leading axes."""
-
-    scale: jax.Array
-    shift: jax.Array
-
-    def __init__(self, width: int) -> None:
-        self.scale, self.shift = jnp.ones(width), jnp.zeros(width)
-
-    def __call__(self, x: jax.Array) -> jax.Array:
-        mean, variance = jnp.mean(x, axis=-1, keepdims=True), jnp.var(x, axis=-1, keepdims=True)
-        return (x - mean) * jax.lax.rsqrt(variance + 1e-5) * self.scale + self.shift
 
 
 class Block(eqx.Module):

@@ -1,4 +1,4 @@
-"""Draw docs/figures/small.png and print the tables of docs/results.md from results/small."""
+"""Draw docs/figures/small.png and door-32k.png, and print the tables of docs/results.md, from results/small."""
 
 from __future__ import annotations
 
@@ -25,18 +25,21 @@ def main() -> None:
     tables = (read_results(HERE / f"../../results/small/{name}.csv.gz") for name in TABLES)
     found = {(each.task, each.method): each for table in tables for each in table if each.finished}
     tasks = sorted(task for task, method in found if method == "cal-ql" and (task, "cql") in found)
-    draw(found, tasks)
+    draw(found, tasks, "small.png")
     print_two(found, tasks)
     print_all(found, [task for task in tasks if sum(task == other for other, _ in found) > 2])
     print_switch(found, tasks)
+    longer = {(each.task, each.method): each for each in read_results(HERE / "../../results/small/door-32k.csv.gz")}
+    draw(longer, ["door-binary"], "door-32k.png")
+    print_course(longer, "door-binary")
 
 
-def draw(found: dict[tuple[str, str], Result], tasks: Sequence[str]) -> None:
+def draw(found: dict[tuple[str, str], Result], tasks: Sequence[str], name: str) -> None:
     """Every seed and their mean, from the switch on."""
     with style.styled():
-        columns = 3
+        columns = min(len(tasks), 3)
         rows = -(-len(tasks) // columns)
-        figure = Figure(figsize=(9.5, 2.4 * rows + 0.4), constrained_layout=True)
+        figure = Figure(figsize=(max(9.5 * columns / 3, 6.0), 2.4 * rows + 0.4), constrained_layout=True)
         panels = figure.subplots(rows, columns, sharey=True, squeeze=False)
         for panel, task in zip(panels.flat, tasks, strict=False):
             for place, method in enumerate(TWO):
@@ -49,10 +52,10 @@ def draw(found: dict[tuple[str, str], Result], tasks: Sequence[str]) -> None:
             panel.set_visible(False)
         for row in panels:
             row[0].set_ylabel("score")
-        for panel in panels[-1]:
+        for panel in panels.flat[max(len(tasks) - columns, 0) : len(tasks)]:
             panel.set_xlabel("thousand steps after the switch")
-        panels.flat[0].legend(loc="upper left")
-        figure.savefig(HERE / "small.png", dpi=120)
+        panels.flat[0].legend(loc="best")
+        figure.savefig(HERE / name, dpi=120)
 
 
 def curve(result: Result, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -100,6 +103,16 @@ def print_switch(found: dict[tuple[str, str], Result], tasks: Sequence[str]) -> 
             numbers = [*(f"{x:.2f}" for x in (scores[0], scores[1:].min(), scores[-1])), f"{q:.0f}", f"{earned:.0f}"]
             numbers.append(f"{bound:.2f}")
             print(f"| {task if method == 'cal-ql' else ''} | {method_name(method)} | {' | '.join(numbers)} |")
+
+
+def print_course(found: dict[tuple[str, str], Result], task: str) -> None:
+    """Mean and every seed's score at the switch and at each evaluation after it."""
+    steps = curve(found[task, "cal-ql"], "score")[0].mean(0)
+    print(f"\n| steps | {' | '.join(size(round(step, -3)) for step in steps)} |\n|{'---|' * (len(steps) + 1)}")
+    for method in TWO:
+        scores = curve(found[task, method], "score")[1].T
+        texts = [f"**{each.mean():.2f}** {' '.join(f'{score:.2f}' for score in each)}" for each in scores]
+        print(f"| {method_name(method)} | {' | '.join(texts)} |")
 
 
 def means(result: Result, number: Number) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import errno
 import logging
 from collections.abc import Mapping
@@ -40,6 +42,7 @@ class Checkpoints:
             self._manager.wait_until_finished()
         except (OSError, ValueError) as error:
             raise as_disk_error(error, self._folder) from error
+        _give_back_memory()
 
     def load(self) -> Arrays:
         """The newest complete checkpoint."""
@@ -51,6 +54,12 @@ class Checkpoints:
 
     def close(self) -> None:
         self._manager.close()
+
+
+def _give_back_memory() -> None:
+    """What writing took goes back to the system; glibc would keep most of it, in pieces too small for the next time."""
+    with contextlib.suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 def as_disk_error(error: Exception, where: Path) -> Exception:

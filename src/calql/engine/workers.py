@@ -168,6 +168,7 @@ def _cpu_only() -> Iterator[None]:
         "JAX_PLATFORMS": "cpu",
         "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {one_thread}",
         "NPROC": "1",
+        "JAX_CPU_ENABLE_ASYNC_DISPATCH": "false",  # who acts waits for the action anyway
         "OMP_NUM_THREADS": "1",
     }
     before = {name: os.environ.get(name) for name in settings}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from calql.networks import MLP, Precision, Style, drop_out
+from calql.networks.mlp import Norm
 
 KEY = jax.random.key(0)
 
@@ -27,6 +29,16 @@ def test_kernels_start_orthogonal_and_biases_at_zero() -> None:
     assert float(jnp.linalg.norm(network.output.weight)) == pytest.approx(0.01, rel=1e-4)
     assert network.hidden[0].bias is not None
     assert float(jnp.abs(network.hidden[0].bias).max()) == 0.0
+
+
+def test_layer_norm_and_its_gradient_are_those_of_the_library() -> None:
+    x, weights = 3.0 + jax.random.normal(KEY, (6, 16)), jax.random.normal(jax.random.key(1), (6, 16))
+    scale, shift = jax.random.normal(jax.random.key(2), (2, 16))
+    mine = eqx.tree_at(lambda norm: (norm.scale, norm.shift), Norm(16), (scale, shift))
+    theirs = eqx.tree_at(lambda norm: (norm.weight, norm.bias), eqx.nn.LayerNorm(16), (scale, shift))
+    np.testing.assert_allclose(mine(x), jax.vmap(theirs)(x), atol=1e-5)
+    ours = jax.grad(lambda x: jnp.sum(weights * mine(x)))(x)
+    np.testing.assert_allclose(ours, jax.grad(lambda x: jnp.sum(weights * jax.vmap(theirs)(x)))(x), atol=1e-5)
 
 
 def test_layer_norm_makes_hidden_units_blind_to_the_scale_of_the_input() -> None:

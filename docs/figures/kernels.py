@@ -2,7 +2,7 @@
 
 Needs no card but the packages jax-cuda12-plugin, jax-cuda12-pjrt and nvidia-cuda-nvcc-cu12, in the version of jax:
 
-    JAX_PLATFORMS=cpu XLA_FLAGS=--xla_gpu_autotune_level=0 python docs/figures/kernels.py antmaze fused
+    JAX_PLATFORMS=cpu XLA_FLAGS=--xla_gpu_autotune_level=0 python docs/figures/kernels.py antmaze fused [SEEDS]
 
 Without a card nothing is tuned, so a program there may have other kernels; bytes are those of results and operands.
 """
@@ -26,7 +26,7 @@ from calql.engine.program import Program
 from calql.methods.learner_options import ActorCriticOptions
 from calql.networks import Kernel
 
-SEEDS = 6
+SEEDS = int(sys.argv[3]) if len(sys.argv) > 3 else 6
 CARD = """
 gpu_device_info {
   threads_per_block_limit: 1024 threads_per_warp: 32 shared_memory_per_block: 49152 shared_memory_per_core: 233472

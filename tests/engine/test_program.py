@@ -7,9 +7,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 import toy_task as toy
 
-from calql.engine import mixing
+from calql.engine import mixing, program
 from calql.engine.program import Learning, Program
 from calql.engine.replay import Replay, empty_like
 
@@ -45,6 +46,21 @@ def test_many_seeds_are_each_seed_alone() -> None:
     for index, seed in enumerate([0, 1, 2]):
         alone = train([seed], [[UPDATES]])
         toy.close(take(together, index).state, take(alone, 0).state)
+
+
+def test_numbers_of_a_single_seed_travel_together_and_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its scalars are few arrays while updates are done, and come back each in its place."""
+    joined = train([0], [[UPDATES]])
+    leaves = jax.tree.leaves(joined)
+    together = program._scalars_together(leaves)
+    scalars = sum(leaf.ndim == 1 for leaf in leaves)
+    assert sum(map(len, together)) == scalars > 5
+    packed = program._joined(leaves, together)
+    assert len(packed) == len(leaves) - scalars + len(together)
+    toy.same(program._apart(packed, together), leaves)
+    monkeypatch.setattr(program, "_scalars_together", lambda _: [])
+    jax.clear_caches()
+    toy.same(train([0], [[UPDATES]]), joined)
 
 
 def test_seeds_differ() -> None:

@@ -13,6 +13,8 @@ from calql.engine import mixing
 from calql.engine.replay import Replay, insert
 from calql.methods.base import Method, Metrics, Spec, Transitions
 
+Arrays = list[jax.Array]
+
 
 class Learning(NamedTuple):
     """Everything that updates change. Every leaf [seed, ...]."""
@@ -81,10 +83,16 @@ class Program:
             after = Learning(state, learning.updates + 1, sums, learning.counts + 1)
             return jax.tree.map(lambda new, old: jnp.where(left > 0, new, old), after, learning)
 
-        def step(index: jax.Array, learning: Learning) -> Learning:
-            return jax.vmap(one)(learning, replay, keys, from_logged, first, due - index)
+        leaves, structure = jax.tree.flatten(learning)
+        together = _scalars_together(leaves) if len(due) == 1 else []
 
-        return jax.lax.fori_loop(0, jnp.max(due), step, learning)
+        def step(index: jax.Array, packed: Arrays) -> Arrays:
+            learning = jax.tree.unflatten(structure, _apart(packed, together))
+            after = jax.vmap(one)(learning, replay, keys, from_logged, first, due - index)
+            return _joined(jax.tree.leaves(after), together)
+
+        trained: Arrays = jax.lax.fori_loop(0, jnp.max(due), step, _joined(leaves, together))
+        return jax.tree.unflatten(structure, _apart(trained, together))
 
     @partial(jax.jit, static_argnums=0)
     def values(self, state: Any, observations: jax.Array, actions: jax.Array) -> jax.Array | None:
@@ -94,6 +102,38 @@ class Program:
     @partial(jax.jit, static_argnums=0)
     def policies(self, state: Any) -> Any:
         return jax.vmap(self.method.policy)(state)
+
+
+def _scalars_together(leaves: Arrays) -> list[list[int]]:
+    """Which leaves are one number a seed, those of each type together.
+
+    A program for a single seed would change each in a kernel of its own on a GPU, a quarter of all its kernels; for
+    several seeds XLA joins them by itself.
+    """
+    kinds: dict[Any, list[int]] = {}
+    for place, leaf in enumerate(leaves):
+        if leaf.ndim == 1 and not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            kinds.setdefault(leaf.dtype, []).append(place)
+    return list(kinds.values())
+
+
+def _joined(leaves: Arrays, together: list[list[int]]) -> Arrays:
+    """The leaves that are alone, then those that are together as arrays [seed, number]."""
+    gone = {place for places in together for place in places}
+    alone = [leaf for place, leaf in enumerate(leaves) if place not in gone]
+    return alone + [jnp.stack([leaves[place] for place in places], axis=-1) for places in together]
+
+
+def _apart(packed: Arrays, together: list[list[int]]) -> Arrays:
+    """The leaves again, in their order."""
+    count = len(packed) - len(together)
+    found = {
+        place: numbers[:, column]
+        for places, numbers in zip(together, packed[count:], strict=True)
+        for column, place in enumerate(places)
+    }
+    alone = iter(packed[:count])
+    return [found[place] if place in found else next(alone) for place in range(count + len(found))]
 
 
 @partial(jax.jit, donate_argnums=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import json
 from pathlib import Path
 
@@ -71,3 +72,19 @@ def test_a_row_for_every_evaluation_with_its_provenance(tmp_path: Path) -> None:
 def test_a_table_that_is_not_there_is_a_mistake_to_mend(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="calql reproduce"):
         read_table(tmp_path / "results.csv")
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "not compressed", "not text"])
+def test_a_damaged_table_is_a_mistake_to_mend(damage: str, tmp_path: Path) -> None:
+    text = "experiment,task\n" + "".join(f"fig-data,task-{number * 7919 % 997}\n" for number in range(500))
+    whole = gzip.compress(text.encode())
+    path = tmp_path / ("results.csv" if damage == "not text" else "results.csv.gz")
+    kinds = {
+        "cut": whole[: len(whole) // 2],
+        "changed": whole[:200] + bytes(255 - byte for byte in whole[200:400]) + whole[400:],
+        "not compressed": text.encode(),
+        "not text": b"experiment\n\xff\xfe\x00\n",
+    }
+    path.write_bytes(kinds[damage])
+    with pytest.raises(UserError, match="not a whole table"):
+        read_table(path)

@@ -5,11 +5,13 @@ Tables, figures and the report are all made from this file and can be made again
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import io
 import json
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -40,14 +42,22 @@ def write_table(experiment: str, cells: Sequence[Cell], root: Path, path: Path) 
     return path
 
 
-def open_table(path: Path) -> TextIO:
+@contextlib.contextmanager
+def open_table(path: Path) -> Iterator[TextIO]:
     """For reading; a name that ends in .gz is a compressed one."""
     try:
         if path.suffix == ".gz":
-            return gzip.open(path, "rt", newline="", encoding="utf-8")
-        return path.open(newline="", encoding="utf-8")
+            with gzip.open(path, "rt", newline="", encoding="utf-8") as file:
+                yield file
+        else:
+            with path.open(newline="", encoding="utf-8") as file:
+                yield file
     except FileNotFoundError:
         raise UserError("no such table", where=str(path), mend="run 'calql reproduce' first") from None
+    except (gzip.BadGzipFile, zlib.error, EOFError, UnicodeDecodeError, csv.Error) as error:
+        raise UserError(
+            f"is not a whole table: {error}", where=str(path), mend="copy it again, or write it anew with --report-only"
+        ) from None
 
 
 def read_table(path: Path) -> list[dict[str, str]]:

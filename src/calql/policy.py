@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calql import experiment as experiments
-from calql.engine.rollout import as_observation, to_env_action
+from calql.engine.rollout import as_observation, lane, to_env_action
 from calql.engine.run import Run
 from calql.errors import UserError
 from calql.methods.base import Method, Moment
+from calql.networks.acting import in_float32
 from calql.results import Silent
 
 
@@ -60,7 +61,7 @@ def load_policy(folder: str | Path, *, seed: int | None = None, explore: bool = 
     try:
         return LoadedPolicy(
             run.program.method,
-            jax.tree.map(lambda leaf: leaf[index], stacked),
+            in_float32(lane(stacked, index)),  # as it was evaluated
             env.action_space,
             explore=explore,
             seed=chosen,

@@ -66,6 +66,13 @@ def test_a_policy_acts_in_the_bounds_of_its_environment(run: Path) -> None:
     np.testing.assert_array_equal(action, policy(seen))
 
 
+def test_a_policy_that_trained_in_bfloat16_acts_in_float32_as_it_was_evaluated(tmp_path: Path) -> None:
+    path = corridor.write_demonstrations(tmp_path)
+    options = {**TINY, "seeds": 1, "online_steps": 0, "precision": "bfloat16"}
+    outcome = calql.train(dataset=path, env="corridor:Corridor-v0", out=tmp_path / "low", **options)
+    assert calql.load_policy(outcome.folder)._parameters.network.precision == "float32"
+
+
 def test_several_runs_in_one_report(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(run), str(run), "--out", str(tmp_path / "both.html")]) == 0
     assert (tmp_path / "both.html").exists()

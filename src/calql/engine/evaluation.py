@@ -32,7 +32,7 @@ from calql.tasks.base import EpisodeSummary
 
 EVALUATE, AFRESH = 1, 2  # purposes of an episode
 TOGETHER = 10  # episodes of a policy that a player steps side by side
-BEHIND = 4  # evaluations of each seed that may be unfinished before updates wait for them
+BEHIND = 4  # evaluations of each seed that may be being played before updates wait for them
 PACKED, STANDING = "evaluation-{}-{}", "/standing"  # names in a checkpoint
 NEVER_AGAIN = np.iinfo(np.int64).max
 

@@ -112,7 +112,7 @@ def _scalars_together(leaves: Arrays) -> list[list[int]]:
     """
     kinds: dict[Any, list[int]] = {}
     for place, leaf in enumerate(leaves):
-        if leaf.ndim == 1 and not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        if leaf.ndim == 1:
             kinds.setdefault(leaf.dtype, []).append(place)
     return list(kinds.values())
 

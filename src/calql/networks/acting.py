@@ -29,12 +29,13 @@ class Turned(eqx.Module):
 
 
 def for_acting(policy: Values) -> Values:
-    """A policy on the host, its linear layers turned and its products in float32.
+    """A policy on the host, its linear layers turned and its products in float32."""
+    return _each(in_float32(policy), eqx.nn.Linear, _turned)
 
-    Its parameters are float32 in any case, and a CPU gains nothing from fewer bits.
-    """
-    precise = _each(policy, PRECISE, lambda network: _with(network, precision="float32"))
-    return _each(precise, eqx.nn.Linear, _turned)
+
+def in_float32(policy: Values) -> Values:
+    """Its parameters are float32 in any case, and a CPU gains nothing from fewer bits in its products."""
+    return _each(policy, PRECISE, lambda network: _with(network, precision="float32"))
 
 
 def as_trained(policy: Values) -> Values:

@@ -46,12 +46,9 @@ def write_table(experiment: str, cells: Sequence[Cell], root: Path, path: Path) 
 def open_table(path: Path) -> Iterator[TextIO]:
     """For reading; a name that ends in .gz is a compressed one."""
     try:
-        if path.suffix == ".gz":
-            with gzip.open(path, "rt", newline="", encoding="utf-8") as file:
-                yield file
-        else:
-            with path.open(newline="", encoding="utf-8") as file:
-                yield file
+        opened = gzip.open if path.suffix == ".gz" else open
+        with opened(path, "rt", newline="", encoding="utf-8") as file:
+            yield file
     except FileNotFoundError:
         raise UserError("no such table", where=str(path), mend="run 'calql reproduce' first") from None
     except (gzip.BadGzipFile, zlib.error, EOFError, UnicodeDecodeError, csv.Error) as error:

@@ -24,7 +24,7 @@ from jax.sharding import SingleDeviceSharding
 from calql.bench.updates import Bench, Shapes
 from calql.engine.program import Program
 from calql.methods.learner_options import ActorCriticOptions
-from calql.networks import Kernel
+from calql.networks import Kernel, fused
 
 SEEDS = int(sys.argv[3]) if len(sys.argv) > 3 else 6
 CARD = """
@@ -51,7 +51,8 @@ NO_KERNEL = ("parameter", "get-tuple-element", "tuple", "bitcast", "constant")
 
 def main(task: str, kernel: Kernel) -> None:
     shapes, options = TASKS[task]
-    with mock.patch("jax.default_backend", return_value="gpu"):  # else the critics are plain ones
+    here = mock.patch("jax.default_backend", return_value="gpu"), mock.patch.object(fused, "available", return_value=True)
+    with here[0], here[1]:  # else the critics are plain ones
         bench = Bench("cal-ql", replace(options, critic_kernel=kernel), shapes)
         inputs = (bench.learning, bench._logged, bench._replay, bench._keys, bench._half, jnp.ones(SEEDS, jnp.int32))
         card = topologies.get_topology_desc("", "cuda", topology="1x1x1", target_config=CARD).devices[0]

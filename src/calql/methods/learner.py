@@ -23,6 +23,7 @@ from calql.networks import (
     Style,
     TanhGaussianPolicy,
     for_policy,
+    kernel_here,
     make_encoder,
     mode,
     move_towards,
@@ -328,7 +329,7 @@ class ActorCritic(Defaults):
             key=key_critic,
             layer_norm=o.critic_layer_norm,
             shared_head=o.shared_head,
-            kernel=o.critic_kernel if jax.default_backend() == "gpu" else "plain",
+            kernel=kernel_here(o.critic_kernel),
             style=style,
         )
         at_one = math.log(math.e - 1.0) if o.temperature_form == "softplus" else 0.0  # where alpha is 1

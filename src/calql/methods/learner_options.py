@@ -49,7 +49,7 @@ class ActorCriticOptions:
     precision: Precision = "float32"
     """Arithmetic of the hidden layers; outputs and losses are float32 either way."""
     critic_kernel: Kernel = "plain"
-    """On a GPU, in bfloat16: 'fused' keeps activations on the chip through the critics' layers. Elsewhere: plain."""
+    """On an H100 or H200, in bfloat16: 'fused' keeps the critics' activations on the chip. Elsewhere: plain."""
 
     # Optimisation
     batch_size: int = 256

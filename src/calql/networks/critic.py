@@ -56,6 +56,11 @@ class Critics(eqx.Module):
         return self.encoder(observations)
 
 
+def kernel_here(asked: Kernel) -> Kernel:
+    """The kernel asked for, or the plain one on a machine without a GPU for it."""
+    return asked if asked == "plain" or fused.available() else "plain"
+
+
 def for_policy(critics: Critics) -> Critics:
     """The same critics, in products of their own.
 
@@ -103,7 +108,7 @@ def q_values(critics: Critics, features: jax.Array, actions: jax.Array) -> jax.A
     With actions [batch, sample, action]: Q [critic, batch, sample].
     """
     members = _with_one_head(critics.members) if critics.shared_head else critics.members
-    if critics.kernel == "fused" and fused.supports(members, actions):
+    if critics.kernel == "fused" and fused.supports(members):
         return fused.q_of_pairs(members, features, actions)
     count = members.output.weight.shape[0]
     # One copy for each critic: as a batch axis of every product, critics need no transposition after the first.

@@ -1,46 +1,45 @@
-"""Q of many actions per state in two GPU kernels: a tile of rows stays on the chip through all layers.
+"""Q of many actions per state with activations that stay on the chip, on a Hopper GPU: the critics' own derivative.
 
-The plain path writes and reads the activations of every layer, for each of the 31 actions of a state.
-Here a program instance takes a tile of rows of one critic from their actions to their Q; the way back
-takes them from dL/dQ to the first layer. Only what the weights' gradients need goes through memory:
-each layer's activations once, each layer's gradients once. The weights' gradients are plain products.
-Operands are in bfloat16 and sums in float32, as in the plain path at that precision.
+The plain path writes and reads the activations of every layer several times, for each of the 31 actions of a state.
+Here they go through memory only where the weights' gradients need them: each layer's activations once, each layer's
+gradients once. The kernels are in hopper.py; here is what they are given and what is made of it.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.experimental import pallas as pl
-from jax.experimental.pallas import triton
 
-from calql.networks.mlp import MLP
+from calql.networks.mlp import MLP, set_apart
 
-TILE = 128  # rows of one program instance
-COLUMNS = 128  # of a layer that are multiplied at once
-WIDTHS = {128, 256}  # whole columns; at 512, where a tile must be shorter, the plain path is faster
-SHORT = (16, 32)  # inner sizes of a product on the tensor cores; actions are filled up to one of them with zeros
-WARPS = 8
+CAPABILITY = "9.0"  # of the GPUs that have these kernels' instructions
+WIDTHS = {128, 256}  # of layers; at 512, the sums of a warpgroup's rows would take all its registers
+INPUTS = 255  # at most, for the same reason
 HALF = jnp.bfloat16
 
 Arrays = tuple[jax.Array, ...]
 
 
 class Weights(NamedTuple):
-    """The critics' layers behind the state's part of the first, in float32. Kernels are [critic, output, input]."""
+    """The critics' layers, in float32. Kernels are [critic, output, input]."""
 
-    of_action: jax.Array  # [critic, width, filled action]
+    first: jax.Array  # [critic, width, input], with the bias as the weight of one of the inputs
     hidden: Arrays  # each [critic, width, width]
     biases: Arrays  # each [critic, width], of those
     output: jax.Array  # [critic, width]
 
 
-def supports(members: MLP, actions: jax.Array) -> bool:
-    """Whether the kernels can do these critics: bfloat16, no layer norm, equal widths of a kind."""
+def available() -> bool:
+    """Whether this machine has a GPU for the kernels."""
+    return jax.default_backend() == "gpu" and jax.devices()[0].compute_capability == CAPABILITY
+
+
+def supports(members: MLP) -> bool:
+    """Whether the kernels can do these critics: bfloat16, no layer norm, equal widths of a kind, not too many inputs."""
     widths = {layer.weight.shape[-2] for layer in members.hidden}
     return (
         members.precision == "bfloat16"
@@ -48,76 +47,87 @@ def supports(members: MLP, actions: jax.Array) -> bool:
         and len(members.hidden) > 1
         and len(widths) == 1
         and widths <= WIDTHS
-        and actions.shape[-1] <= SHORT[-1]
+        and members.hidden[0].weight.shape[-1] <= INPUTS
     )
 
 
-def q_of_pairs(members: MLP, features: jax.Array, actions: jax.Array, *, interpret: bool = False) -> jax.Array:
+def q_of_pairs(members: MLP, features: jax.Array, actions: jax.Array, **how: Any) -> jax.Array:
     """Q [critic, batch, sample] of features [batch, feature] and actions [batch, sample, action].
 
     With actions [batch, action]: Q [critic, batch].
     """
     if actions.ndim == 2:
-        return q_of_pairs(members, features, actions[:, None], interpret=interpret)[..., 0]
+        return q_of_pairs(members, features, actions[:, None], **how)[..., 0]
+    from calql.networks.hopper import CHUNK, TILE, TOGETHER  # not above: takes a while, and few have the GPU
+
     first, *hidden = members.hidden
-    size, (batch, samples, dim) = features.shape[-1], actions.shape
-    short = next(size for size in SHORT if dim <= size)
+    (batch, samples, _), size = actions.shape, features.shape[-1]
+    count, inputs = batch * samples, first.weight.shape[-1]
+    spare = -(inputs + 1) % CHUNK
+    features, actions = set_apart((features, actions))  # else each of a row's inputs computes all of them anew
+    at_state = jnp.broadcast_to(features[:, None], (batch, samples, size))
+    x = jnp.concatenate([at_state, actions, jnp.ones((batch, samples, 1))], axis=-1).reshape(count, -1)
     assert first.bias is not None
     assert members.output.bias is not None
-    of_state, of_action = first.weight[..., :size], first.weight[..., size:]
-    at_state = jnp.einsum("bf,cwf->cbw", features.astype(HALF), of_state.astype(HALF)) + first.bias[:, None].astype(
-        HALF
-    )
     weights = Weights(
-        jnp.pad(of_action, ((0, 0), (0, 0), (0, short - dim))),
+        jnp.pad(jnp.concatenate([first.weight, first.bias[..., None]], axis=-1), ((0, 0), (0, 0), (0, spare))),
         tuple(layer.weight for layer in hidden),
         tuple(layer.bias for layer in hidden if layer.bias is not None),
         members.output.weight[:, 0],
     )
-    rows = batch * samples
-    filled = jnp.pad(actions.reshape(rows, dim), ((0, -rows % TILE), (0, short - dim)))
-    q = _values(at_state, filled, weights, samples, interpret)[:, :rows]
+    q = _values(jnp.pad(x, ((0, -count % (TILE * TOGETHER)), (0, spare))), weights, tuple(how.items()))[:, :count]
     return q.reshape(-1, batch, samples) + members.output.bias[:, :, None]
 
 
 # -- the function and its derivative ----------------------------------------------------------------------
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4))
-def _values(at_state: jax.Array, rows: jax.Array, weights: Weights, samples: int, interpret: bool) -> jax.Array:
-    """Q [critic, row], without the output's bias; at_state [critic, batch, width] before the first ReLU."""
-    return _forward(at_state, rows, weights, samples, interpret, keep=False)[0]
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _values(x: jax.Array, weights: Weights, how: tuple[Any, ...]) -> jax.Array:
+    """Q [critic, row] of x [row, input], without the output's bias."""
+    return _forward(x, weights, how, keep=False)[0]
 
 
-def _values_forward(
-    at_state: jax.Array, rows: jax.Array, weights: Weights, samples: int, interpret: bool
-) -> tuple[jax.Array, tuple[jax.Array, jax.Array, Weights, Arrays]]:
-    q, activations = _forward(at_state, rows, weights, samples, interpret, keep=True)
-    return q, (at_state, rows, weights, activations)
+def _values_forward(x: jax.Array, weights: Weights, how: tuple[Any, ...]) -> tuple[jax.Array, tuple[Any, ...]]:
+    q, kept = _forward(x, weights, how, keep=True)
+    return q, (x, weights, kept)
+
+
+def _forward(x: jax.Array, weights: Weights, how: tuple[Any, ...], *, keep: bool) -> list[jax.Array]:
+    from calql.networks import hopper
+
+    kernel = _over_seeds(functools.partial(hopper.forward, keep=keep, **dict(how)))
+    biases = jnp.stack(weights.biases, axis=1)
+    return kernel(x.astype(HALF)[None], weights.first.astype(HALF), _stacked(weights.hidden), biases, weights.output)
 
 
 def _values_backward(
-    samples: int, interpret: bool, kept: tuple[jax.Array, jax.Array, Weights, Arrays], q_gradient: jax.Array
-) -> tuple[jax.Array, jax.Array, Weights]:
-    at_state, rows, weights, activations = kept
-    gradients, of_output, of_biases = _backward(activations, q_gradient, weights, interpret)
-    critics, batch, width = at_state.shape
-    first = gradients[0]  # [critic, row, width]
-    # One copy of the rows for each critic: as a batch axis, critics need no transposition of the gradient.
-    of_critics = jnp.broadcast_to(rows.astype(HALF), (critics, *rows.shape))
-    real = first[:, : batch * samples].reshape(critics, batch, samples, width)
-    total = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
+    how: tuple[Any, ...], saved: tuple[jax.Array, Weights, jax.Array], q_gradient: jax.Array
+) -> tuple[jax.Array, Weights]:
+    """What the output's weights get follows from the layer before, whose gradients leave them out.
+
+    A unit's weight gets the sum over rows of dL/dQ * unit, and unit = mask * (its row of the kernel * inputs + bias).
+    The sum of dL/dQ * mask * inputs is the gradient of that row but for the output's weight. So nothing has to read
+    the last layer again.
+    """
+    from calql.networks import hopper
+
+    x, weights, kept = saved
+    depth, last, scale = len(weights.hidden), weights.hidden[-1], weights.output[..., None]
+    run: Callable[..., Any] = lambda kernel, **more: _over_seeds(functools.partial(kernel, **dict(how), **more))  # noqa: E731
+    (gradients,) = run(hopper.backward)(kept, q_gradient, _stacked(weights.hidden), (scale * last).astype(HALF))
+    of_hidden, of_biases = run(hopper.weight_gradients, layers=range(1, depth + 1), sums=True)(gradients, kept)
+    of_rows = x.astype(HALF)[None, None]
+    (of_first,) = run(hopper.weight_gradients, layers=range(1), sums=False)(gradients, of_rows)
+    *kernels, of_last = (of_hidden[:, layer] for layer in range(depth))
+    *biases, of_last_bias = (of_biases[:, layer] for layer in range(depth))
     return (
-        jnp.sum(real, axis=2, dtype=jnp.float32).astype(at_state.dtype),
-        total("crw,cwa->ra", first, weights.of_action.astype(HALF)),
+        jnp.einsum("crw,cwi->ri", gradients[:, 0], weights.first.astype(HALF), preferred_element_type=jnp.float32),
         Weights(
-            total("crw,cra->cwa", first, of_critics),
-            tuple(
-                total("cro,cri->coi", after, before)
-                for before, after in zip(activations[:-1], gradients[1:], strict=True)
-            ),
-            tuple(of_biases.sum(axis=1)[:, layer] for layer in range(len(weights.biases))),
-            of_output.sum(axis=1),
+            of_first[:, 0],
+            (*kernels, scale * of_last),
+            (*biases, weights.output * of_last_bias),
+            jnp.sum(of_last * last, axis=-1) + of_last_bias * weights.biases[-1],
         ),
     )
 
@@ -125,155 +135,21 @@ def _values_backward(
 _values.defvjp(_values_forward, _values_backward)
 
 
-# -- kernels ----------------------------------------------------------------------------------------------
+def _stacked(kernels: Arrays) -> jax.Array:
+    return jnp.stack([kernel.astype(HALF) for kernel in kernels], axis=1)
 
 
-def _forward(
-    at_state: jax.Array, rows: jax.Array, weights: Weights, samples: int, interpret: bool, *, keep: bool
-) -> tuple[jax.Array, Arrays]:
-    """Q [critic, row] and, to keep, the activations of each layer [critic, row, width] after its ReLU."""
-    (critics, batch, width), (count, short) = at_state.shape, rows.shape
-    layers = len(weights.hidden)
-    kept = layers + 1 if keep else 0
+def _over_seeds(kernel: Callable[..., list[jax.Array]]) -> Callable[..., list[jax.Array]]:
+    """The kernel, with what vmap adds joined to the leading axis of all that goes in and comes out."""
 
-    def kernel(at_state_ref: Any, rows_ref: Any, of_action_ref: Any, *refs: Any) -> None:
-        """One tile of one critic from its actions to its Q."""
-        hidden_refs, bias_refs, (output_ref, q_ref) = refs[:layers], refs[layers : 2 * layers], refs[2 * layers :][:2]
-        kept_refs, actions = refs[2 * layers + 2 :], rows_ref[...]
-        state = jnp.minimum((pl.program_id(1) * TILE + jnp.arange(TILE)) // samples, batch - 1)
-        hidden = []
-        for part in _parts(width):
-            columns = part.start + jnp.arange(COLUMNS)
-            before = at_state_ref[state[:, None], columns[None, :]].astype(jnp.float32)
-            hidden.append(_relu(before + _transposed(actions, of_action_ref[part])))
-        _store(kept_refs[:1], hidden)
-        for layer, (kernel_ref, bias_ref) in enumerate(zip(hidden_refs, bias_refs, strict=True)):
-            hidden = [
-                _relu(_sum(_transposed(x, kernel_ref[part, inputs]) for x, inputs in _over(hidden)) + bias_ref[part])
-                for part in _parts(width)
-            ]
-            _store(kept_refs[layer + 1 : layer + 2], hidden)
-        q_ref[...] = _sum(jnp.sum(x.astype(jnp.float32) * output_ref[part], axis=1) for x, part in _over(hidden))
+    @jax.custom_batching.custom_vmap
+    def one(*operands: jax.Array) -> list[jax.Array]:
+        return kernel(*operands)
 
-    of_rows = jax.ShapeDtypeStruct((critics, count, width), HALF)
-    q, *activations = pl.pallas_call(
-        kernel,
-        out_shape=[jax.ShapeDtypeStruct((critics, count), jnp.float32), *[of_rows] * kept],
-        grid=(critics, count // TILE),
-        in_specs=[
-            _whole(batch, width),
-            pl.BlockSpec((TILE, short), lambda c, t: (t, 0)),
-            _whole(width, short),
-            *[_whole(width, width)] * layers,
-            *[_whole(width)] * layers,
-            _whole(width),
-        ],
-        out_specs=[pl.BlockSpec((None, TILE), lambda c, t: (c, t)), *[_tile(width)] * kept],
-        interpret=interpret,
-        compiler_params=triton.CompilerParams(num_warps=WARPS, num_stages=1),
-        name="critics_forward",
-    )(
-        at_state,
-        rows.astype(HALF),
-        weights.of_action.astype(HALF),
-        *(kernel.astype(HALF) for kernel in weights.hidden),
-        *weights.biases,
-        weights.output,
-    )
-    return q, tuple(activations)
+    @one.def_vmap
+    def many(size: int, mapped: list[bool], *operands: jax.Array) -> tuple[list[jax.Array], list[bool]]:
+        every = [x if own else jnp.broadcast_to(x, (size, *x.shape)) for x, own in zip(operands, mapped, strict=True)]
+        results = one(*(x.reshape(-1, *x.shape[2:]) for x in every))
+        return [x.reshape(size, -1, *x.shape[1:]) for x in results], [True] * len(results)
 
-
-def _backward(
-    activations: Arrays, q_gradient: jax.Array, weights: Weights, interpret: bool
-) -> tuple[Arrays, jax.Array, jax.Array]:
-    """dL/d(before ReLU) of each layer [critic, row, width]; of output kernel and biases, per tile."""
-    critics, count, width = activations[0].shape
-    layers, tiles = len(weights.hidden), count // TILE
-
-    def kernel(*refs: Any) -> None:
-        """One tile of one critic from dL/dQ to its first layer."""
-        activation_refs, q_gradient_ref, output_ref = refs[: layers + 1], refs[layers + 1], refs[layers + 2]
-        hidden_refs, gradient_refs = refs[layers + 3 : 2 * layers + 3], refs[2 * layers + 3 : 3 * layers + 4]
-        of_output_ref, of_biases_ref = refs[3 * layers + 4 :]
-        q_gradient = q_gradient_ref[...][:, None]
-        for part in _parts(width):
-            of_output_ref[part] = jnp.sum(q_gradient * activation_refs[layers][:, part].astype(jnp.float32), axis=0)
-        upstream = [q_gradient * output_ref[part] for part in _parts(width)]
-        for layer in range(layers, -1, -1):
-            masked = [jnp.where(activation_refs[layer][:, part] > 0, above, 0.0) for above, part in _over(upstream)]
-            gradient = [x.astype(HALF) for x in masked]
-            _store(gradient_refs[layer : layer + 1], gradient)
-            if layer:
-                for x, part in _over(masked):
-                    of_biases_ref[layer - 1, part] = jnp.sum(x, axis=0)
-                upstream = [
-                    _sum(_dot(x, hidden_refs[layer - 1][part, inputs]) for x, part in _over(gradient))
-                    for inputs in _parts(width)
-                ]
-
-    *gradients, of_output, of_biases = pl.pallas_call(
-        kernel,
-        out_shape=[
-            *[jax.ShapeDtypeStruct((critics, count, width), HALF)] * (layers + 1),
-            jax.ShapeDtypeStruct((critics, tiles, width), jnp.float32),
-            jax.ShapeDtypeStruct((critics, tiles, layers, width), jnp.float32),
-        ],
-        grid=(critics, tiles),
-        in_specs=[
-            *[_tile(width)] * (layers + 1),
-            pl.BlockSpec((None, TILE), lambda c, t: (c, t)),
-            _whole(width),
-            *[_whole(width, width)] * layers,
-        ],
-        out_specs=[
-            *[_tile(width)] * (layers + 1),
-            pl.BlockSpec((None, None, width), lambda c, t: (c, t, 0)),
-            pl.BlockSpec((None, None, layers, width), lambda c, t: (c, t, 0, 0)),
-        ],
-        interpret=interpret,
-        compiler_params=triton.CompilerParams(num_warps=WARPS, num_stages=1),
-        name="critics_backward",
-    )(*activations, q_gradient, weights.output, *(kernel.astype(HALF) for kernel in weights.hidden))
-    return tuple(gradients), of_output, of_biases
-
-
-def _whole(*shape: int) -> pl.BlockSpec:
-    """All of one critic's array."""
-    return pl.BlockSpec((None, *shape), lambda c, t: (c, *(0 for _ in shape)))
-
-
-def _tile(width: int) -> pl.BlockSpec:
-    """The rows of one tile of one critic."""
-    return pl.BlockSpec((None, TILE, width), lambda c, t: (c, t, 0))
-
-
-def _parts(width: int) -> list[Any]:
-    return [pl.ds(start, COLUMNS) for start in range(0, width, COLUMNS)]
-
-
-def _over(pieces: list[jax.Array]) -> Iterable[tuple[jax.Array, Any]]:
-    """Pieces [row, COLUMNS] of a layer with the columns that they are."""
-    return zip(pieces, _parts(COLUMNS * len(pieces)), strict=True)
-
-
-def _store(refs: tuple[Any, ...], pieces: list[jax.Array]) -> None:
-    for ref in refs:
-        for x, part in _over(pieces):
-            ref[:, part] = x
-
-
-def _dot(x: jax.Array, y: jax.Array, contracted: int = 0) -> jax.Array:
-    return jax.lax.dot_general(x, y, (((1,), (contracted,)), ((), ())), preferred_element_type=jnp.float32)
-
-
-def _transposed(x: jax.Array, kernel: jax.Array) -> jax.Array:
-    """x times the transposed kernel [output, input]."""
-    return _dot(x, kernel, contracted=1)
-
-
-def _relu(x: jax.Array) -> jax.Array:
-    return jnp.maximum(x, 0.0).astype(HALF)
-
-
-def _sum(terms: Iterable[jax.Array]) -> jax.Array:
-    return functools.reduce(jnp.add, terms)
+    return one

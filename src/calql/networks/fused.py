@@ -1,8 +1,9 @@
 """Q of many actions per state with activations that stay on the chip, on a Hopper GPU: the critics' own derivative.
 
 The plain path writes and reads the activations of every layer several times, for each of the 31 actions of a state.
-Here they go through memory only where the weights' gradients need them: each layer's activations once, each layer's
-gradients once. The kernels are in hopper.py; here is what they are given and what is made of it.
+Here each layer's activations are written once and read twice, and each layer's gradients are written and read once, but
+for the first and the last layer's, which never leave the chip. The kernels are in hopper.py; here is what they are
+given and what is made of it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def available() -> bool:
 
 
 def supports(members: MLP) -> bool:
-    """Whether the kernels can do these critics: bfloat16, no layer norm, equal widths of a kind, not too many inputs."""
+    """Whether the kernels can do these critics: bfloat16, no layer norm, equal widths of a kind, few enough inputs."""
     widths = {layer.weight.shape[-2] for layer in members.hidden}
     return (
         members.precision == "bfloat16"
@@ -58,7 +59,7 @@ def q_of_pairs(members: MLP, features: jax.Array, actions: jax.Array, **how: Any
     """
     if actions.ndim == 2:
         return q_of_pairs(members, features, actions[:, None], **how)[..., 0]
-    from calql.networks.hopper import CHUNK, TILE, TOGETHER  # not above: takes a while, and few have the GPU
+    from calql.networks.warpgroups import CHUNK, TILE  # not above: takes a while, and few have the GPU
 
     first, *hidden = members.hidden
     (batch, samples, _), size = actions.shape, features.shape[-1]
@@ -75,7 +76,7 @@ def q_of_pairs(members: MLP, features: jax.Array, actions: jax.Array, **how: Any
         tuple(layer.bias for layer in hidden if layer.bias is not None),
         members.output.weight[:, 0],
     )
-    q = _values(jnp.pad(x, ((0, -count % (TILE * TOGETHER)), (0, spare))), weights, tuple(how.items()))[:, :count]
+    q = _values(jnp.pad(x, ((0, -count % TILE), (0, spare))), weights, tuple(how.items()))[:, :count]
     return q.reshape(-1, batch, samples) + members.output.bias[:, :, None]
 
 
@@ -114,19 +115,23 @@ def _values_backward(
 
     x, weights, kept = saved
     depth, last, scale = len(weights.hidden), weights.hidden[-1], weights.output[..., None]
-    run: Callable[..., Any] = lambda kernel, **more: _over_seeds(functools.partial(kernel, **dict(how), **more))  # noqa: E731
-    (gradients,) = run(hopper.backward)(kept, q_gradient, _stacked(weights.hidden), (scale * last).astype(HALF))
-    of_hidden, of_biases = run(hopper.weight_gradients, layers=range(1, depth + 1), sums=True)(gradients, kept)
-    of_rows = x.astype(HALF)[None, None]
-    (of_first,) = run(hopper.weight_gradients, layers=range(1), sums=False)(gradients, of_rows)
-    *kernels, of_last = (of_hidden[:, layer] for layer in range(depth))
-    *biases, of_last_bias = (of_biases[:, layer] for layer in range(depth))
+    run: Callable[..., Any] = lambda kernel: _over_seeds(functools.partial(kernel, **dict(how)))  # noqa: E731
+    rows, given = x.astype(HALF), (kept, q_gradient, _stacked(weights.hidden), (scale * last).astype(HALF))
+    (of_inputs,) = run(hopper.backward)(*given)
+    results = run(hopper.weight_gradients)(*given, rows[None])
+    of_last, *kernels = (result.sum(axis=1) for result in results[:depth])
+    of_last_bias, *biases = (result.sum(axis=1) for result in results[depth + 1 :])
+    of_first = results[depth]
+    if of_first.ndim == 4:
+        of_first = of_first.sum(axis=1)
+    else:
+        of_first = jnp.einsum("crw,ri->cwi", of_first, rows, preferred_element_type=jnp.float32)
     return (
-        jnp.einsum("crw,cwi->ri", gradients[:, 0], weights.first.astype(HALF), preferred_element_type=jnp.float32),
+        jnp.einsum("crw,cwi->ri", of_inputs, weights.first.astype(HALF), preferred_element_type=jnp.float32),
         Weights(
-            of_first[:, 0],
-            (*kernels, scale * of_last),
-            (*biases, weights.output * of_last_bias),
+            of_first,
+            (*kernels[::-1], scale * of_last),
+            (*biases[::-1], weights.output * of_last_bias),
             jnp.sum(of_last * last, axis=-1) + of_last_bias * weights.biases[-1],
         ),
     )

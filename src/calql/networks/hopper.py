@@ -2,78 +2,42 @@
 
 A program runs on each multiprocessor and takes one tile of rows after the other. Two of its warpgroups multiply, 64
 rows each, which stay in shared memory from the first layer to the last; the third does nothing but fetch what they
-multiply with, a few chunks ahead. Two neighbouring programs fetch that together, each one half for both. Arrays have a
-leading axis of critics, those of all seeds together; operands are in bfloat16 and sums in float32. Rows come in whole
-tiles for two programs, inputs in whole chunks.
+multiply with, a few chunks ahead. Arrays have a leading axis of critics, those of all seeds together; operands are in
+bfloat16 and sums in float32. Rows come in whole tiles, inputs in whole chunks.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.experimental import pallas as pl
-from jax.experimental.pallas import mosaic_gpu as gpu
 
-HALF = jnp.bfloat16
-ROWS = 64  # of a warpgroup: those of one instruction of the tensor cores
-WARPGROUPS = 2  # that multiply
-TILE = WARPGROUPS * ROWS
-TOGETHER = 2  # programs that fetch together
-CHUNK = 64  # of the inner axis of a product, fetched at once
-PAIRS = 66  # of multiprocessors, on an H100 or H200
-MEMORY = 222 * 1024  # bytes of shared memory for a program's arrays; barriers and reductions take the rest
-TILED = (gpu.TilingTransform((8, CHUNK)), gpu.SwizzleTransform(128))
+from calql.networks.warpgroups import (
+    CHUNK,
+    HALF,
+    MEMORY,
+    ROWS,
+    TILE,
+    WARPGROUPS,
+    Ring,
+    along_columns,
+    along_rows,
+    array,
+    count_of_programs,
+    for_interpreter,
+    gpu,
+    in_turn,
+    launch,
+    product_of,
+    roles,
+    transposed,
+)
 
-
-class Ring:
-    """Slots of shared memory, fetched by one warpgroup and used by the others, in turn."""
-
-    def __init__(self, parts: list[Any], shared: tuple[bool, ...] = (False,)) -> None:
-        """`shared`: which of a slot's arrays are the same for the programs that fetch together."""
-        *self.slots, self._full, self._free = parts
-        self._size, self._shared = self.slots[0].shape[0], shared
-
-    @staticmethod
-    def of(size: int, *arrays: Any, together: int = 1) -> list[Any]:
-        """What to allocate for slots that hold these arrays; `together`: programs, where some of them are shared."""
-        slots = [_array(size, *array.shape, dtype=array.dtype) for array in arrays]
-        counts = {"num_arrivals": WARPGROUPS, "num_barriers": size}
-        free = gpu.ClusterBarrier(collective_axes=("pair",), **counts) if together > 1 else gpu.Barrier(**counts)
-        return [*slots, gpu.Barrier(num_arrivals=len(arrays), num_barriers=size), free]
-
-    def slot(self, turn: Any) -> Any:
-        return lax.rem(turn, self._size) if self._size > 1 else 0
-
-    def open(self) -> None:
-        """By those who use it, once, before the first fetch."""
-        for slot in range(self._size):
-            gpu.barrier_arrive(self._free.at[slot])
-
-    def fetch(self, turn: Any, *sources: Any) -> None:
-        slot = self.slot(turn)
-        gpu.barrier_wait(self._free.at[slot])
-        for source, slots, shared in zip(sources, self.slots, self._shared, strict=True):
-            axes = "pair" if shared else None
-            gpu.copy_gmem_to_smem(source, slots.at[slot], self._full.at[slot], collective_axes=axes)
-
-    def close(self) -> None:
-        """By the one who fetches, after the last."""
-        for slot in range(self._size):
-            gpu.barrier_wait(self._free.at[slot])
-
-    def wait(self, turn: Any) -> list[Any]:
-        """The arrays of a slot, once they are there."""
-        slot = self.slot(turn)
-        gpu.barrier_wait(self._full.at[slot])
-        return [slots.at[slot] for slots in self.slots]
-
-    def release(self, turn: Any) -> None:
-        gpu.barrier_arrive(self._free.at[self.slot(turn)])
+LEAST = 8  # columns of a product
 
 
 def forward(
@@ -81,23 +45,20 @@ def forward(
 ) -> list[jax.Array]:
     """Q [critic, row] of x [seed, row, input] and, to keep, all layers after their ReLU [critic, layer, row, width].
 
+    Of the last, what is kept is whether units are above zero: one or zero.
+
     Weights are [critic, output, input], those of hidden layers [critic, layer, output, input]; a bias of the first
     layer is the weight of an input that is always one.
     """
     (seeds, count, inputs), (critics, layers, width, _) = x.shape, hidden.shape
-    together = _together(how)
-    tiles, members, of_first, of_hidden = count // TILE // together, critics // seeds, inputs // CHUNK, width // CHUNK
+    tiles, members, of_first, of_hidden = count // TILE, critics // seeds, inputs // CHUNK, width // CHUNK
     chunks = of_first + layers * of_hidden
     rest = 2 * TILE * (inputs + width + 2) + 4 * (layers + 1) * width
     size = (MEMORY - rest) // (2 * CHUNK * width)
 
     def kernel(*refs: Any, rows: Any, q: Any, turned: list[Any], **rings: list[Any]) -> None:
         x_ref, first_ref, hidden_ref, biases_ref, output_ref, q_ref, *kept = refs
-        tile_of_x, vectors = Ring(rings["x"]), Ring(rings["vectors"], (False, False))
-        weights = Ring(rings["weights"], (together > 1,))
-
-        def begin(at: Any) -> Any:
-            return (lax.rem(at, tiles) * together + _place(together)) * TILE
+        tile_of_x, vectors, weights = Ring(rings["x"]), Ring(rings["vectors"]), Ring(rings["weights"])
 
         def multiply(group: Any) -> None:
             mine = pl.ds(group * ROWS, ROWS)
@@ -105,42 +66,49 @@ def forward(
                 ring.open()
 
             def product(turn: Any, number: int, left: Any) -> jax.Array:
-                return _product(weights, turn, number, left, width, [ref.at[group] for ref in turned])
+                return product_of(weights, turn, number, left, width, [ref.at[group] for ref in turned])
 
             def one(turn: Any, at: Any) -> None:
-                critic, own = at // tiles, pl.ds(begin(at) + group * ROWS, ROWS)
+                critic, own = at // tiles, pl.ds(lax.rem(at, tiles) * TILE + group * ROWS, ROWS)
 
-                def put(layer: Any, above: jax.Array) -> None:
+                def put(values: jax.Array) -> None:
                     gpu.wait_smem_to_gmem(0, wait_read_only=True)
-                    rows[mine] = jnp.maximum(above, 0.0).astype(HALF)
+                    rows[mine] = values.astype(HALF)
                     gpu.commit_smem()
+
+                def store(layer: Any) -> None:
                     for ref in kept:
                         gpu.copy_smem_to_gmem(rows.at[mine], ref.at[critic, layer, own])
 
                 (x_rows,) = tile_of_x.wait(turn)
                 above = product(turn * chunks, of_first, x_rows.at[mine])
                 tile_of_x.release(turn)
-                put(0, above)
+                put(jnp.maximum(above, 0.0))
                 biases, output = vectors.wait(turn)
 
                 @pl.loop(0, layers)
                 def _(layer: Any) -> None:
+                    store(layer)
                     above = product(turn * chunks + of_first + layer * of_hidden, of_hidden, rows.at[mine])
-                    put(layer + 1, above + _along_rows(biases[layer]))
+                    put(jnp.maximum(above + along_rows(biases[layer]), 0.0))
 
-                total = jnp.sum(rows[mine].astype(jnp.float32) * _along_rows(output[...]), axis=1)
+                values = rows[mine]
+                total = jnp.sum(values.astype(jnp.float32) * along_rows(output[...]), axis=1)
                 vectors.release(turn)
+                if keep:
+                    put(jnp.where(values > 0, 1.0, 0.0))
+                    store(layers)
                 q[mine] = total
                 gpu.commit_smem()
                 gpu.copy_smem_to_gmem(q.at[mine], q_ref.at[critic, own])
 
-            _in_turn(critics * tiles, one)
+            in_turn(critics * tiles, one)
             gpu.wait_smem_to_gmem(0)
 
         def fetch() -> None:
             def one(turn: Any, at: Any) -> None:
                 critic = at // tiles
-                tile_of_x.fetch(turn, x_ref.at[critic // members, pl.ds(begin(at), TILE)])
+                tile_of_x.fetch(turn, x_ref.at[critic // members, pl.ds(lax.rem(at, tiles) * TILE, TILE)])
                 for part in range(of_first):
                     weights.fetch(turn * chunks + part, first_ref.at[critic, :, pl.ds(part * CHUNK, CHUNK)])
                 vectors.fetch(turn, biases_ref.at[critic], output_ref.at[critic])
@@ -150,55 +118,53 @@ def forward(
                     part = pl.ds(lax.rem(chunk, of_hidden) * CHUNK, CHUNK)
                     weights.fetch(turn * chunks + of_first + chunk, hidden_ref.at[critic, chunk // of_hidden, :, part])
 
-            _in_turn(critics * tiles, one)
+            in_turn(critics * tiles, one)
             for ring in (tile_of_x, weights, vectors):
                 ring.close()
 
-        _roles(multiply, fetch)
+        roles(multiply, fetch)
 
     kept = [jax.ShapeDtypeStruct((critics, layers + 1, count, width), HALF)] if keep else []
-    return _launch(
+    return launch(
         kernel,
         "critics_forward",
         (x, first, hidden, biases, output),
         [jax.ShapeDtypeStruct((critics, count), jnp.float32), *kept],
         {
-            "rows": _array(TILE, width),
-            "q": _array(TILE, dtype=jnp.float32),
-            "turned": _for_interpreter(how, WARPGROUPS, CHUNK, width),
+            "rows": array(TILE, width),
+            "q": array(TILE, dtype=jnp.float32),
+            "turned": for_interpreter(how, WARPGROUPS, CHUNK, width),
             "x": Ring.of(1, jax.ShapeDtypeStruct((TILE, inputs), HALF)),
-            "weights": Ring.of(min(size, 4), jax.ShapeDtypeStruct((width, CHUNK), HALF), together=together),
+            "weights": Ring.of(min(size, 4), jax.ShapeDtypeStruct((width, CHUNK), HALF)),
             "vectors": Ring.of(1, jax.ShapeDtypeStruct(biases.shape[1:], jnp.float32), output[0]),
         },
-        together=together,
         how=how,
     )
 
 
 def backward(kept: jax.Array, q_gradient: jax.Array, hidden: jax.Array, last: jax.Array, **how: Any) -> list[jax.Array]:
-    """From dL/dQ [critic, row] and what `forward` kept to dL/d(before the ReLU) of all layers, shaped as that.
+    """From dL/dQ [critic, row] and what `forward` kept to that of the first layer before its ReLU [critic, row, width].
 
     Weights of hidden layers are [critic, layer, output, input]; `last` [critic, output, input] are those of the last
-    of them times the output's. The last layer's gradient leaves the output's out.
+    of them times the output's.
 
     A warpgroup has two buffers: one with the gradient that it multiplies with, one with the activations that mask the
     product, which then takes their place.
     """
     critics, depth, count, width = kept.shape
-    together = _together(how)
-    layers, tiles, of_layer, programs = depth - 1, count // TILE // together, width // CHUNK, _programs(how, together)
+    layers, tiles, of_layer, programs = depth - 1, count // TILE, width // CHUNK, count_of_programs(how)
     size = (MEMORY - 4 * TILE * width - 4 * TILE) // (2 * CHUNK * width)
 
     def kernel(*refs: Any, buffers: Any, full: Any, q: Any, q_full: Any, weights: list[Any]) -> None:
         kept_ref, q_ref, hidden_ref, last_ref, gradients_ref = refs
-        ring = Ring(weights, (together > 1,))
+        ring = Ring(weights)
 
         def multiply(group: Any) -> None:
             mine = pl.ds(group * ROWS, ROWS)
             ring.open()
 
             def own(at: Any) -> Any:
-                return pl.ds((lax.rem(at, tiles) * together + _place(together)) * TILE + group * ROWS, ROWS)
+                return pl.ds(lax.rem(at, tiles) * TILE + group * ROWS, ROWS)
 
             def fetch_mask(at: Any, step: Any, buffer: Any) -> None:
                 layer = kept_ref.at[at // tiles, layers - step, own(at)]
@@ -224,10 +190,13 @@ def backward(kept: jax.Array, q_gradient: jax.Array, hidden: jax.Array, last: ja
                     gpu.barrier_wait(full.at[2 * group + buffer])
                     buffers[buffer, mine] = jnp.where(buffers[buffer, mine] > 0, above, 0.0).astype(HALF)
                     gpu.commit_smem()
-                    gpu.copy_smem_to_gmem(buffers.at[buffer, mine], gradients_ref.at[at // tiles, layers - step, own(at)])
+
+                    @pl.when(step == layers)
+                    def _() -> None:
+                        gpu.copy_smem_to_gmem(buffers.at[buffer, mine], gradients_ref.at[at // tiles, own(at)])
 
                 gpu.barrier_wait(q_full.at[group])
-                put(0, lax.rem(turn * depth, 2), lax.broadcast_in_dim(q[mine], (ROWS, width), (0,)))
+                put(jnp.int32(0), lax.rem(turn * depth, 2), along_columns(q[mine], width))
                 later = at + programs
                 pl.when(later < critics * tiles)(lambda: fetch_q(later))
 
@@ -235,9 +204,9 @@ def backward(kept: jax.Array, q_gradient: jax.Array, hidden: jax.Array, last: ja
                 def _(layer: Any) -> None:
                     buffer = lax.rem(turn * depth + layer + 1, 2)
                     left = buffers.at[1 - buffer, mine]
-                    put(layer + 1, buffer, _product(ring, (turn * layers + layer) * of_layer, of_layer, left, width))
+                    put(layer + 1, buffer, product_of(ring, (turn * layers + layer) * of_layer, of_layer, left, width))
 
-            _in_turn(critics * tiles, one)
+            in_turn(critics * tiles, one)
             gpu.wait_smem_to_gmem(0)
 
         def fetch() -> None:
@@ -251,228 +220,193 @@ def backward(kept: jax.Array, q_gradient: jax.Array, hidden: jax.Array, last: ja
                     layer, part = layers - 1 - chunk // of_layer, pl.ds(lax.rem(chunk, of_layer) * CHUNK, CHUNK)
                     ring.fetch(turn * layers * of_layer + chunk, hidden_ref.at[critic, layer, part])
 
-            _in_turn(critics * tiles, one)
+            in_turn(critics * tiles, one)
             ring.close()
 
-        _roles(multiply, fetch)
+        roles(multiply, fetch)
 
-    return _launch(
+    return launch(
         kernel,
         "critics_backward",
         (kept, q_gradient, hidden, last),
-        [jax.ShapeDtypeStruct(kept.shape, HALF)],
+        [jax.ShapeDtypeStruct((critics, count, width), HALF)],
         {
-            "buffers": _array(2, TILE, width),
+            "buffers": array(2, TILE, width),
             "full": gpu.Barrier(num_barriers=2 * WARPGROUPS),
-            "q": _array(TILE, dtype=jnp.float32),
+            "q": array(TILE, dtype=jnp.float32),
             "q_full": gpu.Barrier(num_barriers=WARPGROUPS),
-            "weights": Ring.of(min(size, 4), jax.ShapeDtypeStruct((CHUNK, width), HALF), together=together),
+            "weights": Ring.of(min(size, 4), jax.ShapeDtypeStruct((CHUNK, width), HALF)),
         },
-        together=together,
         how=how,
     )
 
 
-def weight_gradients(gradients: jax.Array, inputs: jax.Array, layers: range, *, sums: bool, **how: Any) -> list[jax.Array]:
-    """Products [critic, layer, width, input] of the gradients of these layers and what went into them.
+def weight_gradients(
+    kept: jax.Array, q_gradient: jax.Array, hidden: jax.Array, last: jax.Array, x: jax.Array, **how: Any
+) -> list[jax.Array]:
+    """dL/d(kernel) of the layers, last to first, each [critic, part, output, input]; dL/d(bias) of all but the first.
 
-    Gradients are [critic, layer, row, width] as `backward` gives them, inputs [seed, layer, row, input] from the first
-    of these layers on. With sums, also those of the gradients over rows [critic, layer, width]. A program takes half of
-    a layer's units and some of the rows: as many parts of them as fill the multiprocessors, added up in a fixed order.
+    Takes what `backward` takes and the rows that went in. Parts are to be added up: rows are shared out among as many
+    of them as fill the multiprocessors. Of more inputs than a chunk, the first layer's gradient [critic, row, width]
+    comes in place of its kernel's.
     """
-    (critics, _, count, width), (seeds, *_, size) = gradients.shape, inputs.shape
-    depth, members, halves, chunks = len(layers), critics // seeds, width // TILE, count // CHUNK
-    together = min(_together(how), halves)
-    tasks, own = critics * depth * halves // together, halves // together
-    parts = _parts(tasks, chunks)
+    layers = kept.shape[1] - 1
+    above, kernels, biases = kept, [], []
+    for layer in range(layers, 0, -1):
+        top, bottom = layer == layers, layer == 1 and x.shape[-1] == CHUNK
+        weights = last[:, None] if top else hidden
+        of_kernel, of_bias, *below = _of_layer(
+            (above, layers if top else 0),
+            (kept, layer - 1),
+            (weights, 0 if top else layer - 1),
+            q=q_gradient if top else None,
+            x=x if bottom else None,
+            how=how,
+        )
+        kernels.append(of_kernel)
+        biases.append(of_bias)
+        above = below[0]
+    return [*kernels, above if bottom else above[:, 0], *biases]
 
-    def kernel(gradients_ref: Any, inputs_ref: Any, products_ref: Any, *refs: Any, **memory: list[Any]) -> None:
-        ring, turned = Ring(memory["both"], (False, together > 1)), memory["turned"]
+
+def _of_layer(
+    above: tuple[jax.Array, int],
+    below: tuple[jax.Array, int],
+    weights: tuple[jax.Array, int],
+    *,
+    q: jax.Array | None,
+    x: jax.Array | None,
+    how: dict[str, Any],
+) -> list[jax.Array]:
+    """One layer: dL/d(its kernel), dL/d(its bias) and dL/d(before the ReLU) of the layer below, or with x its kernel's.
+
+    Arrays come with the index of the layer in them. `above` are gradients of the layer or, with q, what dL/dQ is
+    masked with. Of a chunk of rows, each of two programs does one half of the units and one half of what is below;
+    the weights for that stay.
+    """
+    critics, _, count, width = below[0].shape
+    halves, chunks = width // TILE, count // CHUNK
+    tasks = critics * halves
+    parts = _parts(tasks, chunks, count_of_programs(how))
+    given = [operand for operand in (q, x) if operand is not None]
+    least = CHUNK if how.get("interpret") else LEAST
+
+    def kernel(*refs: Any, staged: Any, masked: list[Any], turned: list[Any], **rings: list[Any]) -> None:
+        above_ref, below_ref, weights_ref, ones_ref, *rest = refs
+        more, (products_ref, sums_ref, last_ref) = rest[: len(given)], rest[len(given) :]
+        row_ring, weight_ring, one_ring = Ring(rings["rows"]), Ring(rings["weights"]), Ring(rings["ones"])
 
         def task(at: Any) -> tuple[Any, ...]:
-            """Critic, layer, half and part, and the first and last chunk of that."""
-            half, at = lax.rem(at, own) + _place(together), at // own
-            layer, at = lax.rem(at, depth), at // depth
+            """Critic, half, part, and the first and last chunk of that."""
+            half, at = lax.rem(at, halves), at // halves
             critic, part = lax.rem(at, critics), at // critics
-            return critic, layer, half, part, part * chunks // parts, (part + 1) * chunks // parts
+            return critic, half, part, part * chunks // parts, (part + 1) * chunks // parts
 
         def multiply(group: Any) -> None:
             mine = pl.ds(group * ROWS, ROWS)
-            ring.open()
+            own_turned, own_staged = [ref.at[group] for ref in turned], staged.at[group]
+            for ring in (row_ring, weight_ring, one_ring):
+                ring.open()
+            (ones,) = one_ring.wait(0)
 
-            def one(done: Any, at: Any) -> Any:
-                critic, layer, half, part, begin, end = task(at)
-
-                def over_rows(accumulator: Any) -> tuple[jax.Array, Any]:
-                    def step(chunk: Any, total: Any) -> Any:
-                        of_units, of_inputs = ring.wait(done + chunk)
-                        block = of_units.at[:, mine]
-                        gpu.wgmma(accumulator, _transposed(block, [ref.at[group] for ref in turned]), of_inputs)
-                        total = total + block[...].astype(jnp.float32) if sums else total
-                        gpu.wgmma_wait(1)
-                        pl.when(chunk > 0)(lambda: ring.release(done + chunk - 1))
-                        return total
-
-                    total = lax.fori_loop(0, end - begin, step, jnp.zeros((CHUNK, ROWS)) if sums else None)
-                    product = accumulator[...]
-                    ring.release(done + end - begin - 1)
-                    return product, total
-
-                product, total = pl.run_scoped(over_rows, gpu.ACC((ROWS, size), jnp.float32))
+            def one(turn: Any, at: Any, done: Any) -> Any:
+                critic, half, part, begin, end = task(at)
                 units = pl.ds(half * TILE + group * ROWS, ROWS)
-                products_ref[critic, layer, part, units] = product
-                if sums:
-                    refs[0][critic, layer, part, :, units] = total
+                (kernel,) = weight_ring.wait(turn)
+
+                def over_rows(product: Any, total: Any, *first: Any) -> None:
+                    @pl.loop(0, end - begin)
+                    def _(chunk: Any) -> None:
+                        of_units, of_below, *others = row_ring.wait(done + chunk)
+
+                        def through(accumulator: Any) -> jax.Array:
+                            gpu.wgmma(accumulator, of_units, kernel.at[:, mine])
+                            return accumulator[...]
+
+                        block = of_units.at[:, units]
+                        for ref in masked:
+                            ref[group] = jnp.where(block[...] > 0, along_columns(others[0][...]), 0.0).astype(HALF)
+                            gpu.commit_smem()
+                            block = ref.at[group]
+                        gradient = pl.run_scoped(through, gpu.ACC((ROWS, ROWS), jnp.float32))
+                        left = transposed(block, own_turned)
+                        gpu.wgmma(product, left, of_below)
+                        gpu.wgmma(total, left, ones if turned else transposed(ones, []))
+                        gpu.wait_smem_to_gmem(0, wait_read_only=True)
+                        if q is not None:
+                            gradient = gradient * along_columns(others[0][...])
+                        own_staged[...] = jnp.where(of_below[:, units] > 0, gradient, 0.0).astype(HALF)
+                        gpu.commit_smem()
+                        if x is None:
+                            rows = pl.ds((begin + chunk) * CHUNK, CHUNK)
+                            gpu.copy_smem_to_gmem(own_staged, last_ref.at[critic, 0, rows, units])
+                        for accumulator in first:
+                            gpu.wgmma(accumulator, transposed(own_staged, own_turned), others[-1])
+                        gpu.wgmma_wait(0)
+                        row_ring.release(done + chunk)
+
+                    products_ref[critic, part, units] = product[...]
+                    sums_ref[critic, part, units] = total[...]
+                    for accumulator in first:
+                        last_ref[critic, part, units] = accumulator[...]
+
+                sizes = [width, least, *([CHUNK] if x is not None else [])]
+                pl.run_scoped(over_rows, *(gpu.ACC((ROWS, size), jnp.float32) for size in sizes))
+                weight_ring.release(turn)
                 return done + end - begin
 
-            _in_turn(tasks * parts, one, jnp.int32(0))
+            in_turn(tasks * parts, one, jnp.int32(0))
+            one_ring.release(0)
+            gpu.wait_smem_to_gmem(0)
 
         def fetch() -> None:
-            def one(done: Any, at: Any) -> Any:
-                critic, layer, half, _, begin, end = task(at)
+            one_ring.fetch(0, ones_ref)
+
+            def one(turn: Any, at: Any, done: Any) -> Any:
+                critic, half, *_, begin, end = task(at)
+                weight_ring.fetch(turn, weights_ref.at[critic, weights[1], :, pl.ds(half * TILE, TILE)])
 
                 @pl.loop(0, end - begin)
-                def _(chunk: Any) -> None:
+                def chunks_of_task(chunk: Any) -> None:
                     rows = pl.ds((begin + chunk) * CHUNK, CHUNK)
-                    of_units = gradients_ref.at[critic, layers.start + layer, rows, pl.ds(half * TILE, TILE)]
-                    ring.fetch(done + chunk, of_units, inputs_ref.at[critic // members, layer, rows])
+                    others = [ref.at[lax.div(critic, critics // ref.shape[0]), rows] for ref in more]
+                    layers = above_ref.at[critic, above[1], rows], below_ref.at[critic, below[1], rows]
+                    row_ring.fetch(done + chunk, *layers, *others)
 
                 return done + end - begin
 
-            _in_turn(tasks * parts, one, jnp.int32(0))
-            ring.close()
+            in_turn(tasks * parts, one, jnp.int32(0))
+            for ring in (row_ring, weight_ring, one_ring):
+                ring.close()
 
-        _roles(multiply, fetch)
+        roles(multiply, fetch)
 
-    slot = [jax.ShapeDtypeStruct((CHUNK, columns), HALF) for columns in (TILE, size)]
-    of_products = jax.ShapeDtypeStruct((critics, depth, parts, width, size), jnp.float32)
-    of_sums = jax.ShapeDtypeStruct((critics, depth, parts, CHUNK, width), jnp.float32)
-    results = _launch(
+    row = jax.ShapeDtypeStruct((CHUNK, width), HALF)
+    slot = [row, row, *(jax.ShapeDtypeStruct((CHUNK, *operand.shape[2:]), operand.dtype) for operand in given)]
+    ones = jnp.ones((least, CHUNK), HALF)
+    of_below = (critics, 1, count, width) if x is None else (critics, parts, width, CHUNK)
+    results = launch(
         kernel,
         "critics_weights",
-        (gradients, inputs),
-        [of_products, of_sums] if sums else [of_products],
+        (above[0], below[0], weights[0], ones, *given),
+        [
+            jax.ShapeDtypeStruct((critics, parts, width, width), jnp.float32),
+            jax.ShapeDtypeStruct((critics, parts, width, least), jnp.float32),
+            jax.ShapeDtypeStruct(of_below, HALF if x is None else jnp.float32),
+        ],
         {
-            "both": Ring.of(min(MEMORY // (2 * CHUNK * (TILE + size)), 8), *slot, together=together),
-            "turned": _for_interpreter(how, WARPGROUPS, ROWS, CHUNK),
+            "staged": array(WARPGROUPS, ROWS, ROWS),
+            "masked": [] if q is None else [array(WARPGROUPS, ROWS, ROWS)],
+            "turned": for_interpreter(how, WARPGROUPS, ROWS, CHUNK),
+            "rows": Ring.of(2, *slot),
+            "weights": Ring.of(1, jax.ShapeDtypeStruct((width, TILE), HALF)),
+            "ones": Ring.of(1, ones),
         },
-        together=together,
         how=how,
     )
-    return [result.sum(axis=axes) for result, axes in zip(results, (2, (2, 3)), strict=False)]
+    return [results[0], results[1][..., 0], results[2]]
 
 
-# -- what they have in common -----------------------------------------------------------------------------
-
-
-def _product(ring: Ring, turn: Any, chunks: int, left: Any, width: int, turned: list[Any] | None = None) -> jax.Array:
-    """left [row, inner] times the chunks [inner, width] that the ring holds from this turn on.
-
-    With `turned`, chunks are [width, inner].
-    """
-
-    def over_chunks(accumulator: Any) -> jax.Array:
-        for chunk in range(chunks):
-            (right,) = ring.wait(turn + chunk)
-            if turned is not None:
-                right = _transposed(right, turned)
-            gpu.wgmma(accumulator, left.at[:, pl.ds(chunk * CHUNK, CHUNK)], right)
-            if chunk:
-                gpu.wgmma_wait(1)
-                ring.release(turn + chunk - 1)
-        product: jax.Array = accumulator[...]
-        ring.release(turn + chunks - 1)
-        return product
-
-    product: jax.Array = pl.run_scoped(over_chunks, gpu.ACC((ROWS, width), jnp.float32))
-    return product
-
-
-def _transposed(ref: Any, turned: list[Any]) -> Any:
-    """The same numbers as an operand; interpreted, from memory of its own."""
-    for own in turned:
-        own[...] = ref[...].T
-        return own
-    return ref.transpose((1, 0))
-
-
-def _for_interpreter(how: dict[str, Any], *shape: int) -> list[Any]:
-    """Memory for transposed operands, which the interpreter does not know and the tensor cores do."""
-    return [gpu.SMEM(shape, HALF)] if how.get("interpret") else []
-
-
-def _together(how: dict[str, Any]) -> int:
-    return 1 if how.get("interpret") else TOGETHER  # which it does not know either
-
-
-def _programs(how: dict[str, Any], together: int) -> int:
-    """How many run side by side, those that fetch together counted as one."""
-    programs: int = how.get("programs", PAIRS * TOGETHER // together)
-    return programs
-
-
-def _place(together: int) -> Any:
-    """Of this program among those that fetch together."""
-    return lax.axis_index("pair") if together > 1 else 0
-
-
-def _roles(multiply: Callable[[Any], None], fetch: Callable[[], None]) -> None:
-    group = lax.axis_index("group")
-
-    @pl.when(group < WARPGROUPS)
-    def _() -> None:
-        gpu.set_max_registers(232, action="increase")
-        multiply(group)
-
-    @pl.when(group == WARPGROUPS)
-    def _() -> None:
-        gpu.set_max_registers(40, action="decrease")
-        fetch()
-
-
-def _in_turn(tasks: int, one: Callable[[Any, Any], Any], carry: Any = None) -> None:
-    """one(turn, task) for this program's share of the tasks; with a carry, that in place of the turn."""
-
-    @gpu.nd_loop((tasks,), collective_axes="program", init_carry=carry)
-    def _(info: Any, carry: Any = None) -> Any:
-        return one(info.local_index if carry is None else carry, info.index[0])
-
-
-def _launch(
-    kernel: Callable[..., None],
-    name: str,
-    operands: tuple[jax.Array, ...],
-    results: list[Any],
-    memory: dict[str, Any],
-    *,
-    together: int,
-    how: dict[str, Any],
-) -> list[jax.Array]:
-    pair = {"cluster": (together,), "cluster_names": ("pair",)} if together > 1 else {}
-    run = gpu.kernel(
-        kernel,
-        out_type=results,
-        scratch_types=memory,
-        grid=(_programs(how, together),),
-        grid_names=("program",),
-        num_threads=WARPGROUPS + 1,
-        thread_name="group",
-        kernel_name=name,
-        compiler_params=gpu.CompilerParams(lowering_semantics=gpu.LoweringSemantics.Warpgroup),
-        interpret=how.get("interpret"),
-        **pair,
-    )
-    return list(run(*operands))
-
-
-def _array(*shape: int, dtype: Any = HALF) -> Any:
-    return gpu.SMEM(shape, dtype, transforms=TILED if dtype == HALF else ())
-
-
-def _along_rows(vector: jax.Array) -> jax.Array:
-    return lax.broadcast_in_dim(vector, (ROWS, vector.shape[0]), (1,))
-
-
-def _parts(tasks: int, chunks: int) -> int:
+def _parts(tasks: int, chunks: int, programs: int) -> int:
     """Into how many parts rows are best split: each takes a share of the time, and costs as much as a chunk or two."""
-    return min(range(1, chunks + 1), key=lambda n: math.ceil(tasks * n / PAIRS) * (math.ceil(chunks / n) + 2))
+    return min(range(1, chunks + 1), key=lambda n: math.ceil(tasks * n / programs) * (math.ceil(chunks / n) + 2))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calql.engine.replay import Replay, empty_like, insert
+from calql.engine import replay as replays
+from calql.engine.replay import Replay, empty_like, first_rows, insert
 from calql.methods.base import Transitions
 
 CAPACITY, LIMIT = 7, 5
@@ -43,3 +45,25 @@ def test_keeps_the_newest_rows_whole(lengths: list[int]) -> None:
     for column in jax.tree.leaves(replay.rows):  # rows stay together across columns
         first = np.asarray(column).reshape(CAPACITY, -1)[:, 0]
         np.testing.assert_array_equal(first, held)
+
+
+@settings(max_examples=40, deadline=None, database=None)
+@given(st.integers(1, 12), st.integers(1, 12), st.data())
+def test_the_first_rows_on_the_host(capacity: int, stretch: int, data: st.DataObject) -> None:
+    """In stretches of any length, also one that does not divide the capacity."""
+    count = data.draw(st.integers(1, capacity))
+    stacked = jax.tree.map(lambda leaf: jnp.stack([leaf, 100.0 + leaf]), rows(np.arange(capacity)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replays, "STRETCH", stretch)
+        found = first_rows(stacked, count)
+    jax.tree.map(lambda ours, column: np.testing.assert_array_equal(ours, column[:, :count]), found, stacked)
+
+
+def test_any_number_of_rows_is_one_program() -> None:
+    """Else each checkpoint of a run would leave a compiled slice behind."""
+    stacked = jax.tree.map(lambda leaf: leaf[None], rows(np.arange(50)))
+    first_rows(stacked, 1)
+    before = replays._stretch._cache_size()  # type: ignore[attr-defined]
+    for count in range(2, 40):
+        first_rows(stacked, count)
+    assert replays._stretch._cache_size() == before  # type: ignore[attr-defined]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import gc
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,8 @@ from numpy.typing import NDArray
 from calql.errors import UserError
 
 KEPT = 2
+M_MMAP_THRESHOLD = -3  # of mallopt
+MAPPED = 2**20  # bytes from which on an array is mapped for itself, and goes back to the system when it is freed
 Arrays = dict[str, NDArray[Any]]
 
 logging.getLogger("absl").setLevel(logging.ERROR)
@@ -28,6 +31,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        _of_c("mallopt", M_MMAP_THRESHOLD, MAPPED)  # else glibc raises it with each large array that is freed
         options = ocp.CheckpointManagerOptions(max_to_keep=KEPT, enable_async_checkpointing=False)
         self._manager = ocp.CheckpointManager(folder.absolute(), options=options)
 
@@ -42,7 +46,8 @@ class Checkpoints:
             self._manager.wait_until_finished()
         except (OSError, ValueError) as error:
             raise as_disk_error(error, self._folder) from error
-        _give_back_memory()
+        gc.collect()  # Orbax leaves arrays in cycles, which Python may not look for until much later
+        _of_c("malloc_trim", 0)
 
     def load(self) -> Arrays:
         """The newest complete checkpoint."""
@@ -56,10 +61,10 @@ class Checkpoints:
         self._manager.close()
 
 
-def _give_back_memory() -> None:
-    """What writing took goes back to the system; glibc would keep most of it, in pieces too small for the next time."""
-    with contextlib.suppress(OSError, AttributeError):  # another C library
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
+def _of_c(function: str, *arguments: int) -> None:
+    """Call a function of glibc; of another C library, none."""
+    with contextlib.suppress(OSError, AttributeError):
+        getattr(ctypes.CDLL("libc.so.6"), function)(*arguments)
 
 
 def as_disk_error(error: Exception, where: Path) -> Exception:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import functools
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
 
 from calql.methods.base import Transitions
+
+STRETCH = 2**14  # rows that go to the host at once
 
 
 class Replay(NamedTuple):
@@ -39,3 +44,27 @@ def insert(replay: Replay, episode: Transitions, length: jax.Array) -> Replay:
     slot = jnp.where(offset < length, slot, replay.capacity)  # out of range: dropped
     rows = jax.tree.map(lambda old, new: old.at[slot].set(new, mode="drop"), replay.rows, episode)
     return Replay(rows, replay.inserted + length)
+
+
+def first_rows(rows: Transitions, count: int) -> Transitions:
+    """The first rows [seed, count, ...] of stacked buffers, on the host.
+
+    In stretches of one length: a slice for every count would be a program for every count, each kept for good.
+    """
+    capacity = rows.rewards.shape[1]
+    size = min(STRETCH, capacity)
+    found = jax.tree.map(lambda column: np.empty((len(column), count, *column.shape[2:]), column.dtype), rows)
+    for start in range(0, count, size):
+        begin = min(start, capacity - size)
+        stretch = jax.device_get(_stretch(rows, begin, size))
+
+        def put(into: Any, part: Any, begin: int = begin) -> None:
+            into[:, begin : begin + size] = part[:, : count - begin]
+
+        jax.tree.map(put, found, stretch)
+    return found
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def _stretch(rows: Transitions, begin: int, size: int) -> Transitions:
+    return jax.tree.map(lambda column: lax.dynamic_slice_in_dim(column, begin, size, axis=1), rows)

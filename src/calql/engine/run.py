@@ -21,7 +21,7 @@ from calql.engine.mixing import offline_rows
 from calql.engine.output import Output
 from calql.engine.plan import Plan, Probe
 from calql.engine.program import Learning, Program, clear_sums, insert_all
-from calql.engine.replay import Replay, empty_like
+from calql.engine.replay import Replay, empty_like, first_rows
 from calql.engine.rollout import Episode, Stage
 from calql.engine.speed import DeviceWatch, Stopwatch
 from calql.engine.stepwise import Stepper
@@ -304,6 +304,9 @@ class Run:
     # -- checkpoints --------------------------------------------------------------------------------------
 
     def save(self) -> None:
+        self.checkpoints.save(self._packed())
+
+    def _packed(self) -> Arrays:
         """Everything that decides the rest of the run."""
         sums, counts = jax.device_get((self.learning.sums, self.learning.counts))
         require_finite(sums, dict(enumerate(self.plan.seeds)), str(self.folder))
@@ -313,9 +316,10 @@ class Run:
         arrays |= self.counters.pack() | self.collector.pack() | self.stepper.pack() | self.evaluations.pack()
         arrays |= {"online": np.array(self.online), "rows": np.array(self.output.rows_written)}
         if filled:
-            rows = jax.tree.map(lambda column: column[:, :filled], self.replay.rows)
-            arrays |= pack("replay", rows) | {"inserted": np.asarray(self.replay.inserted)}
-        self.checkpoints.save(arrays)
+            arrays |= pack("replay", first_rows(self.replay.rows, filled)) | {
+                "inserted": np.asarray(self.replay.inserted)
+            }
+        return arrays
 
     def restore(self) -> None:
         """Go back to the newest checkpoint."""

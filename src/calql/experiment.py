@@ -150,7 +150,7 @@ def make_experiment(
         data, clipped = normalise_actions(data, env.action_space.low, env.action_space.high)  # type: ignore[attr-defined]
     finally:
         env.close()
-    return Experiment(choice, task, data, run, options, (*notes, *data.notes, *warnings, *clipped))
+    return Experiment(choice, task, data, run, options, (*notes, *method.notes, *data.notes, *warnings, *clipped))
 
 
 def plan(experiment: Experiment) -> Plan:

@@ -103,6 +103,26 @@ def test_what_the_kernels_cannot_do_is_left_to_the_plain_path(unfit: Critics) ->
     assert fused.supports(critics("bfloat16").members)
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"precision": "float32", "critic_widths": (256, 256)}, "--precision bfloat16"),
+        ({"precision": "bfloat16", "critic_widths": (512, 512)}, "128 or 256 units"),
+        ({"precision": "bfloat16", "critic_widths": (256, 256), "critic_layer_norm": True}, "layer norm"),
+        ({"precision": "bfloat16", "critic_widths": (256, 256)}, "H100 or H200"),
+    ],
+)
+def test_who_asks_for_kernels_and_gets_none_is_told_why(options: dict[str, Any], says: str) -> None:
+    (note,) = tiny("cal-ql", critic_kernel="fused", **options).notes
+    assert says in note
+    assert tiny("cal-ql", critic_kernel="plain", **options).notes == ()
+
+
+def test_where_there_is_such_a_gpu_there_is_nothing_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fused, "available", lambda: True)
+    assert tiny("cal-ql", critic_kernel="fused", precision="bfloat16", critic_widths=(256, 256)).notes == ()
+
+
 def test_without_a_gpu_the_option_changes_nothing() -> None:
     plain, asked = (tiny("cal-ql", critic_kernel=kernel).init(KEY, spec()) for kernel in ("plain", "fused"))
     assert jax.tree.structure(plain) == jax.tree.structure(asked)

@@ -90,6 +90,11 @@ class Method(Protocol):
         """Minibatches that one call of `update` takes; it counts as that many gradient steps."""
         ...
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know before it starts."""
+        ...
+
     def init(self, key: jax.Array, spec: Spec) -> State:
         """A fresh state."""
         ...
@@ -149,6 +154,7 @@ class Defaults:
     sampling: ClassVar[Sampling] = "transition"
     context: ClassVar[int] = 1
     minibatches: ClassVar[int] = 1
+    notes: ClassVar[tuple[str, ...]] = ()
     options: Any
 
     @property

@@ -24,6 +24,7 @@ from calql.networks import (
     TanhGaussianPolicy,
     for_policy,
     kernel_here,
+    kernel_notes,
     make_encoder,
     mode,
     move_towards,
@@ -73,6 +74,11 @@ class ActorCritic(Defaults):
     @property
     def minibatches(self) -> int:  # type: ignore[override]
         return self.options.critic_steps
+
+    @property
+    def notes(self) -> tuple[str, ...]:  # type: ignore[override]
+        o = self.options
+        return kernel_notes(o.critic_kernel, o.precision, o.critic_widths, layer_norm=o.critic_layer_norm)
 
     # -- critic ---------------------------------------------------------------------------------------
 

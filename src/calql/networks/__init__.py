@@ -1,6 +1,6 @@
 """Networks as pytrees: perceptrons, policies, the ensemble of critics, the causal transformer, the image encoder."""
 
-from calql.networks.critic import Critics, Kernel, Value, for_policy, kernel_here, move_towards, q_values
+from calql.networks.critic import Critics, Kernel, Value, for_policy, kernel_here, kernel_notes, move_towards, q_values
 from calql.networks.features import Identity, Pixels, Spec, Standardise, make_encoder
 from calql.networks.mlp import MLP, Initialiser, Precision, Style, drop_out, linear
 from calql.networks.policy import (
@@ -35,6 +35,7 @@ __all__ = [
     "drop_out",
     "for_policy",
     "kernel_here",
+    "kernel_notes",
     "linear",
     "log_prob",
     "make_encoder",

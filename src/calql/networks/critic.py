@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from calql.networks import fused
-from calql.networks.mlp import MLP, Style, set_apart
+from calql.networks.mlp import MLP, Precision, Style, set_apart
 
 Network = TypeVar("Network")
 Kernel = Literal["plain", "fused"]
@@ -59,6 +59,15 @@ class Critics(eqx.Module):
 def kernel_here(asked: Kernel) -> Kernel:
     """The kernel asked for, or the plain one on a machine without a GPU for it."""
     return asked if asked == "plain" or fused.available() else "plain"
+
+
+def kernel_notes(asked: Kernel, precision: Precision, widths: Sequence[int], *, layer_norm: bool) -> tuple[str, ...]:
+    """What to tell someone who asks for a kernel and gets another."""
+    if asked == "plain":
+        return ()
+    missing = None if fused.available() else "they need an H100 or H200"
+    reason = fused.obstacle(precision, widths, layer_norm=layer_norm) or missing
+    return () if reason is None else (f"--critic-kernel {asked}: critics run without these kernels: {reason}",)
 
 
 def for_policy(critics: Critics) -> Critics:

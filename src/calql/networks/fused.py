@@ -9,7 +9,7 @@ given and what is made of it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -40,16 +40,21 @@ def available() -> bool:
 
 
 def supports(members: MLP) -> bool:
-    """Whether the kernels can do these critics: bfloat16, no layer norm, equal widths of a kind, few enough inputs."""
-    widths = {layer.weight.shape[-2] for layer in members.hidden}
-    return (
-        members.precision == "bfloat16"
-        and not members.norms
-        and len(members.hidden) > 1
-        and len(widths) == 1
-        and widths <= WIDTHS
-        and members.hidden[0].weight.shape[-1] <= INPUTS
-    )
+    """Whether the kernels can do these critics."""
+    widths = [layer.weight.shape[-2] for layer in members.hidden]
+    inputs = members.hidden[0].weight.shape[-1]
+    return obstacle(members.precision, widths, layer_norm=bool(members.norms)) is None and inputs <= INPUTS
+
+
+def obstacle(precision: str, widths: Sequence[int], *, layer_norm: bool) -> str | None:
+    """Why the kernels cannot do such critics, whatever the machine; None if they can."""
+    if precision != "bfloat16":
+        return "they need --precision bfloat16"
+    if layer_norm:
+        return "they have no layer norm"
+    if len(widths) < 2 or len(set(widths)) > 1 or not set(widths) <= WIDTHS:
+        return f"they do two or more layers of {' or '.join(map(str, sorted(WIDTHS)))} units each"
+    return None
 
 
 def q_of_pairs(members: MLP, features: jax.Array, actions: jax.Array, **how: Any) -> jax.Array:

@@ -161,7 +161,8 @@ def plan(experiment: Experiment) -> Plan:
         bounds = task.make_env().action_space
         held_out, _ = normalise_actions(task.held_out_data(), bounds.low, bounds.high)  # type: ignore[attr-defined]
     method = method_entry(choice.method).make(experiment.options)
-    label = f"{choice.method} on {task.name}, {experiment.run.seeds} seeds"
+    seeds = "one seed" if experiment.run.seeds == 1 else f"{experiment.run.seeds} seeds"
+    label = f"{choice.method} on {task.name}, {seeds}"
     discount = getattr(experiment.options, "discount", 0.99)
     return make_plan(label, task, method, experiment.run, experiment.data, held_out, discount)
 

@@ -76,15 +76,27 @@ def test_seeds_side_by_side_are_each_alone() -> None:
     def gradient(one: Critics) -> Any:
         return jax.grad(lambda ours: jnp.sum(fused_q(ours, features, actions, programs=2)))(one)
 
-    together, second = jax.vmap(gradient)(stacked), jax.tree.map(lambda leaf: leaf[1], stacked)
-    assert distance(jax.tree.map(lambda leaf: leaf[1], together), gradient(second)) < 1e-5
+    together = jax.vmap(gradient)(stacked)
+    for index in range(2):
+        alone = gradient(jax.tree.map(lambda leaf: leaf[index], stacked))  # noqa: B023
+        assert distance(jax.tree.map(lambda leaf: leaf[index], together), alone) < 1e-5  # noqa: B023
 
 
 def test_one_action_for_each_state() -> None:
-    """As the policy's loss asks."""
+    """As the policy's loss asks: Q and what it gives back to the actions."""
     features, actions = pairs(6, 1)
-    q = fused_q(critics("bfloat16"), features, actions[:, 0])
-    np.testing.assert_array_equal(q, fused_q(critics("bfloat16"), features, actions)[..., 0])
+
+    def both(picked: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def total(inputs: jax.Array) -> tuple[jax.Array, jax.Array]:
+            q = fused_q(critics("bfloat16"), features, inputs)
+            return jnp.sum(q**2), q
+
+        gradient, q = jax.grad(total, has_aux=True)(picked)
+        return q, gradient
+
+    (q, of_action), (q_samples, of_samples) = both(actions[:, 0]), both(actions)
+    np.testing.assert_array_equal(q, q_samples[..., 0])
+    np.testing.assert_array_equal(of_action, of_samples[:, 0])
     assert distance(q, q_values(critics("float32"), features, actions[:, 0])) < 0.01
 
 

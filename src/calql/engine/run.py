@@ -316,9 +316,8 @@ class Run:
         arrays |= self.counters.pack() | self.collector.pack() | self.stepper.pack() | self.evaluations.pack()
         arrays |= {"online": np.array(self.online), "rows": np.array(self.output.rows_written)}
         if filled:
-            arrays |= pack("replay", first_rows(self.replay.rows, filled)) | {
-                "inserted": np.asarray(self.replay.inserted)
-            }
+            arrays |= pack("replay", first_rows(self.replay.rows, filled))
+            arrays["inserted"] = np.asarray(self.replay.inserted)
         return arrays
 
     def restore(self) -> None:

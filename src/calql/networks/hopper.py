@@ -255,7 +255,7 @@ def weight_gradients(
     for layer in range(layers, 0, -1):
         top, bottom = layer == layers, layer == 1 and x.shape[-1] == CHUNK
         weights = last[:, None] if top else hidden
-        of_kernel, of_bias, *below = _of_layer(
+        of_kernel, of_bias, above = _of_layer(
             (above, layers if top else 0),
             (kept, layer - 1),
             (weights, 0 if top else layer - 1),
@@ -265,7 +265,6 @@ def weight_gradients(
         )
         kernels.append(of_kernel)
         biases.append(of_bias)
-        above = below[0]
     return [*kernels, above if bottom else above[:, 0], *biases]
 
 

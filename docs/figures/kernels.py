@@ -51,7 +51,8 @@ NO_KERNEL = ("parameter", "get-tuple-element", "tuple", "bitcast", "constant")
 
 def main(task: str, kernel: Kernel) -> None:
     shapes, options = TASKS[task]
-    with mock.patch("jax.default_backend", return_value="gpu"), mock.patch.object(fused, "available", lambda: True):
+    there = {"target": fused, "attribute": "available", "return_value": True}
+    with mock.patch("jax.default_backend", return_value="gpu"), mock.patch.object(**there):
         bench = Bench("cal-ql", replace(options, critic_kernel=kernel), shapes)
         inputs = (bench.learning, bench._logged, bench._replay, bench._keys, bench._half, jnp.ones(SEEDS, jnp.int32))
         card = topologies.get_topology_desc("", "cuda", topology="1x1x1", target_config=CARD).devices[0]

@@ -42,9 +42,12 @@ def test_an_update_beside_its_products() -> None:
 
 def test_growth_has_a_row_and_a_panel_for_each_axis(tmp_path: Path) -> None:
     most = dict.fromkeys(AXES, 0) | {"seeds": 1, "critics": 2}
-    rows = measure_growth("cal-ql", tiny_options("cal-ql"), SHAPES, most=most, seconds=0.1)
+    told: list[str] = []
+    rows = measure_growth("cal-ql", tiny_options("cal-ql"), SHAPES, most=most, seconds=0.1, tell=told.append)
     assert [(row["axis"], row["value"]) for row in rows] == [("seeds", 1), ("critics", 2)]
     assert all(row["updates_per_s"] > 0 for row in rows)
+    assert rows[0] == {**rows[1], "axis": "seeds", "value": 1}  # the same point, measured once
+    assert [text.split(":")[0] for text in told] == ["seeds 1", "critics 2"]
     draw_growth(rows, tmp_path / "growth.png", "toy")
     assert (tmp_path / "growth.png").stat().st_size > 5_000
 
@@ -89,6 +92,35 @@ def test_a_whole_run_with_options_of_the_engine(capsys: pytest.CaptureFixture[st
     assert online["env_steps"] >= 1
     assert offline["updates_per_wall_s"] == pytest.approx(offline["updates_per_s"] * (1 - offline["device_wait_share"]))
     assert len(online["memory_mb"]) == 2
+
+
+def test_a_kept_run_is_gone_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Stopped before its end, a second command ends it; its time is that of both. Another run is refused."""
+    tiny = ["--critic-widths", "8", "--policy-widths", "8", "--batch-size", "4", "--sampled-actions", "2"]
+    engine = ["--set", "offline_updates=4", "online_steps=1", "evaluation_episodes=1", "block=2", "reference=none"]
+    keep = ["--keep", str(tmp_path / "run")]
+
+    def bench(minutes: str, *changes: str) -> int:
+        return main(["bench", "--run", minutes, "--method", "cql", "--seeds", "1", *tiny, *keep, *engine, *changes])
+
+    assert bench("0.001") == 0
+    (first,) = json.loads(capsys.readouterr().out)["results"]
+    assert not first["finished"]
+    assert bench("5") == 0
+    (second,) = json.loads(capsys.readouterr().out)["results"]
+    assert second["finished"]
+    assert second["parts_s"][0] == first["wall_s"]
+    assert second["wall_s"] == pytest.approx(sum(second["parts_s"]))
+    assert len(second["parts_s"]) == 2
+    assert second["phases"]["online"]["env_steps"] >= 1
+    assert (tmp_path / "run" / "metrics.jsonl").exists()
+    assert bench("5", "lag=1") != 0
+    assert "another task, method or options" in capsys.readouterr().err
+
+
+def test_what_is_kept_is_one_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--run", "1", "--seeds", "1", "2", "--keep", "runs"]) != 0
+    assert "one number of --seeds" in capsys.readouterr().err
 
 
 def test_a_whole_run_refuses_what_the_engine_does_not_have(capsys: pytest.CaptureFixture[str]) -> None:

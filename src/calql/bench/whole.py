@@ -8,25 +8,63 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from calql import experiment as experiments
 from calql import training
+from calql.errors import UserError
+from calql.experiment import Choice
+from calql.results import MetricsLog
 from calql.results.metrics import read_rows
+from calql.tasks import get_task
+
+PARTS = "bench.jsonl"  # in a folder that is kept: one row for each time the run was taken up
 
 
-def measure_run(task: str, method: str, options: Mapping[str, Any], *, minutes: float) -> dict[str, Any]:
-    """Train with the given options for at most `minutes`, in a folder that is thrown away."""
+def measure_run(
+    task: str, method: str, options: Mapping[str, Any], *, minutes: float, keep: Path | None = None
+) -> dict[str, Any]:
+    """Train with the given options for at most `minutes`, in a folder that is thrown away, or kept.
+
+    A run that is in the kept folder already is gone on with; rates are then those of this part.
+    """
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as place:
-        watching = training.Watching(max_minutes=minutes)
-        outcome = training.train(task, method=method, out=Path(place) / "run", watching=watching, **options)
-        rows = read_rows(outcome.folder / "speed.jsonl")
+        folder = keep or Path(place) / "run"
+        before = len(_rows(folder / "speed.jsonl"))
+        outcome = _go_on(folder, task, method, options, training.Watching(max_minutes=minutes))
+        rows = _rows(folder / "speed.jsonl")[before:]
+        MetricsLog(folder / PARTS).append([{"wall_s": time.monotonic() - begun}])
+        parts = [row["wall_s"] for row in read_rows(folder / PARTS)]
     return {
         "task": task,
         "method": method,
         "options": dict(options),
         "finished": outcome.finished,
-        "wall_s": time.monotonic() - begun,
+        "wall_s": sum(parts),
+        "parts_s": parts,
         "phases": {name: _phase([row for row in rows if row["phase"] == name]) for name in ("offline", "online")},
     }
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    return read_rows(path) if path.exists() else []
+
+
+def _go_on(
+    folder: Path, task: str, method: str, options: Mapping[str, Any], watching: training.Watching
+) -> training.Outcome:
+    """Start the run in the folder, or resume it if it is the same one."""
+    if not folder.exists():
+        return training.train(task, method=method, out=folder, watching=watching, **options)
+    there, _ = experiments.from_config(folder)
+    usual = experiments.defaults(Choice(task=task, method=method), get_task(task))
+    asked = experiments.set_options(*usual, options, method)
+    if (there.choice.task, there.choice.method, there.run, there.options) != (task, method, *asked):
+        raise UserError(
+            "is a run of another task, method or options",
+            where=str(folder),
+            mend="give the command that began it, or choose another --keep",
+        )
+    return training.resume(folder, watching)
 
 
 def _phase(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import shlex
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, make_dataclass
 from pathlib import Path
@@ -59,6 +60,8 @@ class BenchOptions:
     """Train on the task for this many minutes: updates/s, steps/s and the share of time that the device waits."""
     set: tuple[str, ...] = ()
     """Options of the engine for --run, as NAME=VALUE, for example lag=1."""
+    keep: str | None = None
+    """Keep the folder of --run here; a run that is there already is gone on with."""
     axes: tuple[str, ...] = tuple(AXES)
     """What --growth follows."""
     out: str | None = None
@@ -127,6 +130,8 @@ def _chosen(options: BenchOptions) -> Measure:
         raise UserError(f"--{asked[0]} and --{asked[1]} exclude each other", mend="measure one after the other")
     if options.set and not options.run:
         raise UserError("--set without --run", mend="options of the engine matter to a whole run: add --run MINUTES")
+    if options.keep is not None and not (options.run and len(options.seeds) == 1):
+        raise UserError("--keep is for one run", mend="add --run MINUTES and one number of --seeds")
     if any(count < 1 for count in options.seeds):
         raise UserError(f"--seeds is {min(options.seeds)}", mend="it must be at least 1")
     return subjects[asked[0]] if asked else _updates
@@ -174,7 +179,12 @@ def _scaling(options: BenchOptions, _: Any) -> list[dict[str, Any]]:
 
 def _growth(options: BenchOptions, learner: Any) -> list[dict[str, Any]]:
     shapes = _shapes(options, options.seeds[0])
-    return measure_growth(options.method, learner, shapes, options.axes, seconds=options.seconds)
+    return measure_growth(options.method, learner, shapes, options.axes, seconds=options.seconds, tell=_tell)
+
+
+def _tell(text: str) -> None:
+    """Progress, beside the JSON."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def _products(options: BenchOptions, learner: Any) -> list[dict[str, Any]]:
@@ -192,7 +202,8 @@ def _whole_run(options: BenchOptions, learner: Any) -> list[dict[str, Any]]:
         if name not in usual:
             raise unknown("option of the engine", name, usual, where="--set")
         changes[name] = experiments.value_like(usual[name], name, text)
+    keep = None if options.keep is None else Path(options.keep)
     return [
-        measure_run(options.task, options.method, {**changes, "seeds": seeds}, minutes=options.run)
+        measure_run(options.task, options.method, {**changes, "seeds": seeds}, minutes=options.run, keep=keep)
         for seeds in options.seeds
     ]

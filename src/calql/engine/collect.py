@@ -14,14 +14,15 @@ from collections.abc import Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
 from calql.engine.checkpoint import Arrays, pack, unpack
 from calql.engine.counters import Counters, Seeds
+from calql.engine.device import Later, Policies, at_hand
 from calql.engine.options import RunOptions
 from calql.engine.rollout import Collect, Episode, Request, lane
 from calql.engine.speed import Stopwatch
@@ -35,13 +36,14 @@ COLLECT = 0  # purpose of an episode: with seed and number it decides its random
 class Flight:
     """A turn on its way."""
 
-    policy: Policy
+    policy: Later[Policy]
     begun: float
     episodes: list[Future[list[Episode]]] = field(default_factory=list)
     ended: list[float] = field(default_factory=list)
 
     def add(self, episode: Future[list[Episode]]) -> None:
-        episode.add_done_callback(lambda _: self.ended.append(time.monotonic()))
+        ended = self.ended  # not the flight: it holds the episode, and the two would live until Python looks for cycles
+        episode.add_done_callback(lambda _: ended.append(time.monotonic()))
         self.episodes.append(episode)
 
     @property
@@ -59,7 +61,7 @@ class Collector:
     def __init__(self, options: RunOptions, seeds: Sequence[int], counters: Counters) -> None:
         self._options, self._seeds, self._counters = options, seeds, counters
         self._flights: dict[int, Flight] = {}
-        self.restored: dict[int, Policy] = {}  # to be launched again
+        self.restored: dict[int, Later[Policy]] = {}  # to be launched again
         self._stretches: list[tuple[float, float]] = []  # when turns that have landed began and ended
 
     @property
@@ -78,18 +80,18 @@ class Collector:
     def unfinished(self) -> Seeds:
         return self._counters.env_steps < self._options.online_steps
 
-    def launch(self, who: Seeds, policies: Policy, crew: Crew) -> None:
-        """A turn of each chosen seed, with its policy of the stacked ones (on the host)."""
-        for index in np.flatnonzero(who):
-            self._launch(int(index), lane(policies, int(index)), crew)
+    def launch(self, who: Seeds, policies: Policies, crew: Crew) -> None:
+        """A turn of each chosen seed, with its policy."""
+        for index in np.flatnonzero(who).tolist():
+            self._launch(index, policies[index], crew)
 
-    def _launch(self, index: int, policy: Policy, crew: Crew) -> None:
+    def _launch(self, index: int, policy: Later[Policy], crew: Crew) -> None:
         flight = Flight(policy, time.monotonic())
         first = int(self._counters.episodes[index])
         for number in range(first, first + self._options.trajectories):
             at_random = acts_at_random(self._options, self._counters, index)
             request = Request((self._seeds[index], COLLECT, number), at_random)
-            flight.add(crew.submit(Collect(policy, (request,))))
+            flight.add(crew.submit(partial(_job, policy, request)))
         self._flights[index] = flight
 
     def land(self, who: Seeds, watch: Stopwatch) -> list[list[Episode | None]]:
@@ -126,14 +128,14 @@ class Collector:
         """What flies, as the policy that it was launched with: the rest follows from the counters."""
         arrays: Arrays = {}
         for index, flight in self._flights.items():
-            arrays |= pack(_name(index), flight.policy)
+            arrays |= pack(_name(index), flight.policy.fetched)
         return arrays
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], policies: Policy) -> None:
         """Note what flew when the checkpoint was written; `policies` have the right shapes."""
         for index in range(len(self._seeds)):
             if any(name.startswith(f"{_name(index)}/") for name in arrays):
-                self.restored[index] = jax.device_get(unpack(_name(index), arrays, lane(policies, index)))
+                self.restored[index] = at_hand(unpack(_name(index), arrays, lane(policies, index)))
 
     def relaunch(self, crew: Crew) -> None:
         """Launch it again."""
@@ -144,6 +146,10 @@ class Collector:
 def acts_at_random(options: RunOptions, counters: Counters, index: int) -> bool:
     """Whether a seed's next step is part of a warm-up without the policy."""
     return bool(counters.env_steps[index] < options.warmup_steps and options.warmup_actions == "random")
+
+
+def _job(policy: Later[Policy], request: Request) -> Collect:
+    return Collect(policy.fetched, (request,))
 
 
 def _name(index: int) -> str:

@@ -32,7 +32,7 @@ class Inputs:
     optional: frozenset[str]  # columns that the method asked for
 
     def pad(self, episodes: Sequence[Episode | None], limit: int) -> tuple[Transitions, NDArray[np.int32]]:
-        """Collected episodes (None: no new one) as rows [seed, limit, ...] and their lengths [seed]."""
+        """Collected episodes (None: no new one) as rows [seed, limit, ...] and their lengths [seed], on the host."""
         rows = [None if episode is None else self._rows(episode) for episode in episodes]
         like = next(columns for columns in rows if columns is not None)
         padded = {name: np.zeros((len(rows), limit, *column.shape[1:]), column.dtype) for name, column in like.items()}
@@ -41,7 +41,7 @@ class Inputs:
             for name, column in (columns or {}).items():
                 padded[name][index, : len(column)] = column
                 lengths[index] = len(column)
-        return on_device(padded), lengths
+        return Transitions(**padded), lengths  # type: ignore[arg-type]  # the device takes them as they are
 
     def _rows(self, episode: Episode) -> Columns:
         """One collected episode as rows, valued by the reference now that it has ended."""

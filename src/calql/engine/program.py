@@ -103,6 +103,11 @@ class Program:
     def policies(self, state: Any) -> Any:
         return jax.vmap(self.method.policy)(state)
 
+    @partial(jax.jit, static_argnums=0)
+    def policy(self, state: Any, index: int) -> Any:
+        """Of one seed; a copy, safe from the next block, which takes its inputs' memory."""
+        return self.method.policy(jax.tree.map(lambda leaf: leaf[index], state))
+
 
 def _scalars_together(leaves: Arrays) -> list[list[int]]:
     """Which leaves are one number a seed, those of each type together.
@@ -144,5 +149,10 @@ def insert_all(replay: Replay, episodes: Transitions, lengths: jax.Array) -> Rep
 
 def clear_sums(learning: Learning, seeds: jax.Array) -> Learning:
     """Start the running means of the marked seeds anew."""
-    sums = {name: jnp.where(seeds, 0.0, total) for name, total in learning.sums.items()}
-    return learning._replace(sums=sums, counts=jnp.where(seeds, 0, learning.counts))
+    sums, counts = _cleared((learning.sums, learning.counts), seeds)
+    return learning._replace(sums=sums, counts=counts)
+
+
+@jax.jit
+def _cleared(totals: tuple[Metrics, jax.Array], seeds: jax.Array) -> tuple[Metrics, jax.Array]:
+    return jax.tree.map(lambda total: jnp.where(seeds, jnp.zeros_like(total), total), totals)

@@ -53,7 +53,7 @@ def load_policy(folder: str | Path, *, seed: int | None = None, explore: bool = 
     run = Run(experiments.plan(experiment), Path(folder), Silent())
     try:
         run.restore()
-        stacked = jax.device_get(run.program.policies(run.device.learning.state))
+        stacked = jax.device_get(run.program.policies(run.learning.state))
     finally:
         run.close()
     index = config["seeds"].index(chosen)

@@ -92,6 +92,8 @@ def test_a_whole_run_with_options_of_the_engine(capsys: pytest.CaptureFixture[st
     assert online["env_steps"] >= 1
     assert offline["updates_per_wall_s"] == pytest.approx(offline["updates_per_s"] * (1 - offline["device_wait_share"]))
     assert len(online["memory_mb"]) == 2
+    assert offline["seeds_at_once"] == 1.0
+    assert online["turn_s"] > 0.0
 
 
 def test_a_kept_run_is_gone_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

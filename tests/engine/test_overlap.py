@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import queue
 import threading
 import weakref
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from calql.engine.program import Program
 from calql.engine.rollout import Player, lane
 from calql.engine.run import Run
 from calql.engine.speed import Busy, Stopwatch
-from calql.engine.workers import Crew, Workers
+from calql.engine.workers import Workers
 from calql.results.metrics import read_rows
 from calql.tasks.base import EpisodeSummary
 from calql.training import Watching, resume
@@ -86,85 +85,47 @@ def test_the_policy_of_a_turn(lag: int, trajectories: int, tmp_path: Path, monke
     while not run.finished:
         if run.online:
             for index, updates in enumerate(run.counters.gradient_steps - 3):
-                policies = jax.device_get(run.program.policies(run.device.learning.state))
+                policies = jax.device_get(run.program.policies(run.learning.state))
                 policy_after.setdefault((index, int(updates)), lane(policies, index))
         run._advance()
     run.close()
     assert len(launched) >= 4
     for index, turn, policy in launched:
-        toy.same(policy.fetched, policy_after[index, earned[index][max(turn - lag, 0)]])
+        toy.same(policy, policy_after[index, earned[index][max(turn - lag, 0)]])
 
 
 def test_a_turn_is_launched_while_the_device_is_given_its_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who gives a GPU its block may be held up until the block is done: with lag, the next turn must fly by then."""
-    run = build(tmp_path / "r", offline_updates=3, online_steps=200, lag=1)
-    launched, train, launch = threading.Semaphore(0), Program.train, Collector.launch
-    landing: queue.SimpleQueue[bool] = queue.SimpleQueue()
+    run = build(tmp_path / "r", offline_updates=3, online_steps=70, lag=1)
+    launched, train, launch = threading.Event(), Program.train, Collector.launch
 
     def noted(collector: Collector, who: Any, *rest: Any) -> None:
         launch(collector, who, *rest)
         if np.any(who):
-            launched.release()
+            launched.set()
 
     def held_up(program: Program, *inputs: Any) -> Any:
-        assert not landing.get() or launched.acquire(timeout=30.0)
+        assert not run.online or not np.any(run.collector.unfinished) or launched.wait(30.0)
+        launched.clear()
         return train(program, *inputs)
 
+    monkeypatch.setattr(Collector, "launch", noted)
     while not run.online:
         run._advance()
     run._advance()  # the first turn is played before there is anything to update with
-    monkeypatch.setattr(Collector, "launch", noted)
+    launched.clear()
     monkeypatch.setattr(Program, "train", held_up)
     blocks = 0
-    while np.all(run.counters.env_steps < 160):  # none ends its steps with the turn that lands next
+    while np.all(run.collector.unfinished):
         idle = bool(np.any(run._idle))
-        landing.put(idle)
+        if not idle:
+            launched.set()  # nobody is due
         run._advance()
         blocks += idle
     run.close()
     assert blocks >= 2
-
-
-class Beside:
-    """Plays in a thread what another crew would play at once."""
-
-    def __init__(self, crew: Crew) -> None:
-        self._crew, self._thread = crew, ThreadPoolExecutor(1)
-
-    def submit(self, prepare: Any) -> Future[Any]:
-        return self._thread.submit(lambda: self._crew.submit(prepare).result())
-
-    def close(self) -> None:
-        self._thread.shutdown(cancel_futures=True)
-
-
-def test_the_next_block_is_told_while_the_device_is_at_the_last(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A block that ends only once the run has come to the next: nothing that the run does in between waits for it."""
-    run = build(tmp_path / "r", offline_updates=3, online_steps=70, lag=1)
-    vars(run._crews)["collectors"] = vars(run._crews)["evaluators"] = Beside(run._crews._here)
-    told, train, tell = [threading.Event() for _ in range(7)], Program.train, Run._train
-    begun, given = iter(told), iter(told[1:])
-
-    def noted(run: Run, *inputs: Any) -> None:
-        next(begun).set()
-        tell(run, *inputs)
-
-    def held_up(program: Program, *inputs: Any) -> Any:
-        assert next(given).wait(30.0), "the run waits for the block"
-        return train(program, *inputs)
-
-    while run.watch.begun is None or not run.online:  # a phase begins with a block that is waited for
-        run._advance()
-    monkeypatch.setattr(Run, "_train", noted)
-    monkeypatch.setattr(Program, "train", held_up)
-    for _ in range(6):
-        run._advance()
-    told[6].set()
-    run.close()
 
 
 @pytest.mark.parametrize("luck", [0, 1, 2])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 
 import gymnasium
 import jax
@@ -83,12 +82,12 @@ def test_workers_play_the_same_episodes_whoever_takes_them() -> None:
     workers, here = Workers(STAGE, 2), InProcess(STAGE)
     jobs = [Collect(policy(index), requests(count)) for index, count in ((0, 1), (1, 3), (2, 1), (1, 1), (0, 3))]
     try:
-        asked = [workers.submit(lambda job=job: job) for job in jobs]
+        asked = [workers.submit(job) for job in jobs]
         for future, job in zip(asked, jobs, strict=True):
-            for left, right in zip(future.result(), here.submit(lambda job=job: job).result(), strict=True):
+            for left, right in zip(future.result(), here.submit(job).result(), strict=True):
                 same_episode(left, right)
-        summaries = workers.submit(partial(Evaluate, policy(), requests(2))).result()
-        assert summaries == here.submit(partial(Evaluate, policy(), requests(2))).result()
+        summaries = workers.submit(Evaluate(policy(), requests(2))).result()
+        assert summaries == here.submit(Evaluate(policy(), requests(2))).result()
     finally:
         workers.close()
         here.close()
@@ -98,7 +97,7 @@ def test_a_worker_that_dies_is_reported() -> None:
     workers = Workers(STAGE, 1)
     try:
         with pytest.raises(UserError, match="a worker process died"):
-            workers.submit(lambda: _die).result()
+            workers.submit(_die).result()
     finally:
         workers.close()
 
@@ -113,7 +112,7 @@ def test_an_environment_that_raises_is_reported(count: int) -> None:
     crew = Workers(stage, count) if count else InProcess(stage)
     try:
         with pytest.raises(UserError, match="the motor is off"):
-            crew.submit(partial(Collect, policy(), requests(1))).result()
+            crew.submit(Collect(policy(), requests(1))).result()
     finally:
         crew.close()
 

@@ -110,10 +110,10 @@ def test_collected_steps_are_valued_before_any_update_on_them(tmp_path: Path) ->
         run._advance()
     rule = run.plan.task.rewards
     for seed in range(2):
-        size = int(run.device.replay.inserted[seed])
-        rewards = np.asarray(run.device.replay.rows.rewards[seed])[:size]
-        terminals = np.asarray(run.device.replay.rows.terminals[seed])[:size]
-        held = np.asarray(run.device.replay.rows.reference[seed])[:size]
+        size = int(run.replay.inserted[seed])
+        rewards = np.asarray(run.replay.rows.rewards[seed])[:size]
+        terminals = np.asarray(run.replay.rows.terminals[seed])[:size]
+        held = np.asarray(run.replay.rows.reference[seed])[:size]
         ends = [*np.flatnonzero(terminals), *range(19, size, 20), size - 1]
         start = 0
         for end in sorted({int(e) for e in ends}):
@@ -129,7 +129,7 @@ def test_each_seed_does_its_own_updates(tmp_path: Path) -> None:
     run = build(tmp_path / "r", online_steps=80)
     for _ in range(60):
         run._advance()
-        done = np.asarray(run.device.learning.updates) - 12
+        done = np.asarray(run.learning.updates) - 12
         if run.online:
             np.testing.assert_array_equal(done + run.counters.debt, run.counters.env_steps)
     assert (run.counters.debt >= 0).all()
@@ -137,13 +137,13 @@ def test_each_seed_does_its_own_updates(tmp_path: Path) -> None:
 
 def test_the_switch_changes_the_mixture_alone(tmp_path: Path) -> None:
     run = build(tmp_path / "r")
-    while int(run.device.learning.updates[0]) < 12:
+    while int(run.learning.updates[0]) < 12:
         run._advance()
-    before = jax.device_get(run.device.learning.state)
+    before = jax.device_get(run.learning.state)
     program = run.program
     run._advance()
     assert run.online
-    toy.same(before, run.device.learning.state)
+    toy.same(before, run.learning.state)
     assert run.program == program  # not even compiled again
 
 
@@ -206,9 +206,7 @@ def test_divergence_stops_with_a_message_and_keeps_the_checkpoint(tmp_path: Path
     good = build(tmp_path / "r")
     good.save()
     number = good.checkpoints.latest
-    good.device.learning = good.device.learning._replace(
-        sums={k: v * np.nan for k, v in good.device.learning.sums.items()}
-    )
+    good.learning = good.learning._replace(sums={k: v * np.nan for k, v in good.learning.sums.items()})
     with pytest.raises(Diverged, match="not a number"):
         good.save()
     assert good.checkpoints.latest == number

@@ -34,7 +34,7 @@ def test_updates_follow_each_step_once_there_is_something_to_draw(tmp_path: Path
     while not run.finished:
         run._advance()
         for index in range(2):
-            done, steps = int(run.device.learning.updates[index]), int(run.counters.env_steps[index])
+            done, steps = int(run.learning.updates[index]), int(run.counters.env_steps[index])
             if run.counters.episodes[index] == 0:
                 assert done == 0
             elif run._idle[index]:
@@ -45,12 +45,10 @@ def test_updates_follow_each_step_once_there_is_something_to_draw(tmp_path: Path
 
 def test_rows_are_inserted_when_their_episode_has_ended_with_its_return(tmp_path: Path) -> None:
     run = advanced(build(tmp_path / "r", update_schedule="step", offline_updates=0, online_steps=70), 65)
-    inserted = np.asarray(run.device.replay.inserted)
+    inserted = np.asarray(run.replay.inserted)
     np.testing.assert_array_equal(inserted, run.counters.env_steps - run.stepper.open_steps)
     for seed, size in enumerate(inserted):
-        rows = jax.tree.map(
-            lambda column, seed=seed, size=size: np.asarray(column[seed, :size]), run.device.replay.rows
-        )
+        rows = jax.tree.map(lambda column, seed=seed, size=size: np.asarray(column[seed, :size]), run.replay.rows)
         piece = slice(0, 20) if not rows.terminals[:20].any() else slice(0, int(np.argmax(rows.terminals)) + 1)
         expected = return_to_go(
             rows.rewards[piece],

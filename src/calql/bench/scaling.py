@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import jax
@@ -66,6 +65,6 @@ def _policy(task: Task) -> tuple[Method, Policy]:
 def _round(crew: Workers, policy: Policy, episodes: int) -> float:
     """Steps/s of some episodes, one job each."""
     begun = time.perf_counter()
-    jobs = [crew.submit(partial(Collect, policy, (Request((0, 0, number)),))) for number in range(episodes)]
+    jobs = [crew.submit(Collect(policy, (Request((0, 0, number)),))) for number in range(episodes)]
     steps = sum(len(episode.rewards) for job in jobs for episode in job.result())
     return steps / (time.perf_counter() - begun)

@@ -14,15 +14,14 @@ from collections.abc import Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
 from calql.engine.checkpoint import Arrays, pack, unpack
 from calql.engine.counters import Counters, Seeds
-from calql.engine.device import Later, Policies, at_hand
 from calql.engine.options import RunOptions
 from calql.engine.rollout import Collect, Episode, Request, lane
 from calql.engine.speed import Stopwatch
@@ -36,7 +35,7 @@ COLLECT = 0  # purpose of an episode: with seed and number it decides its random
 class Flight:
     """A turn on its way."""
 
-    policy: Later[Policy]
+    policy: Policy
     begun: float
     episodes: list[Future[list[Episode]]] = field(default_factory=list)
     ended: list[float] = field(default_factory=list)
@@ -61,7 +60,7 @@ class Collector:
     def __init__(self, options: RunOptions, seeds: Sequence[int], counters: Counters) -> None:
         self._options, self._seeds, self._counters = options, seeds, counters
         self._flights: dict[int, Flight] = {}
-        self.restored: dict[int, Later[Policy]] = {}  # to be launched again
+        self.restored: dict[int, Policy] = {}  # to be launched again
         self._stretches: list[tuple[float, float]] = []  # when turns that have landed began and ended
 
     @property
@@ -80,18 +79,18 @@ class Collector:
     def unfinished(self) -> Seeds:
         return self._counters.env_steps < self._options.online_steps
 
-    def launch(self, who: Seeds, policies: Policies, crew: Crew) -> None:
-        """A turn of each chosen seed, with its policy."""
-        for index in np.flatnonzero(who).tolist():
-            self._launch(index, policies[index], crew)
+    def launch(self, who: Seeds, policies: Policy, crew: Crew) -> None:
+        """A turn of each chosen seed, with its policy of the stacked ones (on the host)."""
+        for index in np.flatnonzero(who):
+            self._launch(int(index), lane(policies, int(index)), crew)
 
-    def _launch(self, index: int, policy: Later[Policy], crew: Crew) -> None:
+    def _launch(self, index: int, policy: Policy, crew: Crew) -> None:
         flight = Flight(policy, time.monotonic())
         first = int(self._counters.episodes[index])
         for number in range(first, first + self._options.trajectories):
             at_random = acts_at_random(self._options, self._counters, index)
             request = Request((self._seeds[index], COLLECT, number), at_random)
-            flight.add(crew.submit(partial(_job, policy, request)))
+            flight.add(crew.submit(Collect(policy, (request,))))
         self._flights[index] = flight
 
     def land(self, who: Seeds, watch: Stopwatch) -> list[list[Episode | None]]:
@@ -103,7 +102,9 @@ class Collector:
                 landed[position][index] = episode
                 self.count(int(index), episode)
                 watch.env_steps += len(episode.rewards)
-            self._stretches.append((flight.begun, max(flight.ended, default=time.monotonic())))
+            ended = max(flight.ended, default=time.monotonic())
+            self._stretches.append((flight.begun, ended))
+            watch.turns.append(ended - flight.begun)
         self._note_time(watch)
         return landed if who.any() else []
 
@@ -128,14 +129,14 @@ class Collector:
         """What flies, as the policy that it was launched with: the rest follows from the counters."""
         arrays: Arrays = {}
         for index, flight in self._flights.items():
-            arrays |= pack(_name(index), flight.policy.fetched)
+            arrays |= pack(_name(index), flight.policy)
         return arrays
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], policies: Policy) -> None:
         """Note what flew when the checkpoint was written; `policies` have the right shapes."""
         for index in range(len(self._seeds)):
             if any(name.startswith(f"{_name(index)}/") for name in arrays):
-                self.restored[index] = at_hand(unpack(_name(index), arrays, lane(policies, index)))
+                self.restored[index] = jax.device_get(unpack(_name(index), arrays, lane(policies, index)))
 
     def relaunch(self, crew: Crew) -> None:
         """Launch it again."""
@@ -146,10 +147,6 @@ class Collector:
 def acts_at_random(options: RunOptions, counters: Counters, index: int) -> bool:
     """Whether a seed's next step is part of a warm-up without the policy."""
     return bool(counters.env_steps[index] < options.warmup_steps and options.warmup_actions == "random")
-
-
-def _job(policy: Later[Policy], request: Request) -> Collect:
-    return Collect(policy.fetched, (request,))
 
 
 def _name(index: int) -> str:

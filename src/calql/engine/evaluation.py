@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from calql.engine.checkpoint import Arrays, pack, unpack
 from calql.engine.counters import Counters, Seeds
-from calql.engine.device import Later, Policies, at_hand
 from calql.engine.plan import Plan
+from calql.engine.program import Learning
 from calql.engine.rollout import Evaluate, Request, lane
 from calql.engine.workers import Crew
 from calql.errors import Diverged
@@ -37,7 +37,19 @@ PACKED, STANDING = "evaluation-{}-{}", "/standing"  # names in a checkpoint
 NEVER_AGAIN = np.iinfo(np.int64).max
 
 Played = list[Future[list[EpisodeSummary]]]
-Measured = tuple[jax.Array | None, Metrics, jax.Array]  # Q [seed, row], sums and counts [seed] of one moment
+
+
+class Measured:
+    """What the device knew of all seeds at one moment; fetched when it is needed."""
+
+    def __init__(self, q: jax.Array | None, sums: Metrics, counts: jax.Array) -> None:
+        self._held = (q, sums, counts)
+
+    @cached_property
+    def fetched(self) -> tuple[NDArray[np.float32] | None, dict[str, NDArray[np.float32]], NDArray[np.int32]]:
+        """Q [seed, row], sums and counts [seed]."""
+        host: Any = jax.device_get(self._held)
+        return host
 
 
 @dataclass
@@ -46,8 +58,8 @@ class Evaluation:
 
     index: int  # of the seed
     standing: Row  # all that its row says apart from what is played
-    measured: Later[Measured] | None  # not in the standing yet
-    policy: Later[Policy]
+    measured: Measured | None  # not in the standing yet
+    policy: Policy | None = None  # on the host
     played: Played = field(default_factory=list)
 
     @property
@@ -77,11 +89,11 @@ class Evaluations:
         ended = (c.env_steps >= max(self._options.online_steps, 1)) & (c.evaluated_at != NEVER_AGAIN)
         return passed | ended
 
-    def begin(self, who: Seeds, measured: Later[Measured], policies: Policies, *, online: bool, switch: bool) -> None:
+    def begin(self, who: Seeds, learning: Learning, q: jax.Array | None, *, online: bool, switch: bool) -> None:
         """Note how things stand; the next block may then change them."""
+        measured = Measured(q, *copied((learning.sums, learning.counts)))
         for index in np.flatnonzero(who).tolist():
-            standing = self._standing(index, online=online, switch=switch)
-            evaluation = Evaluation(index, standing, measured, policies[index])
+            evaluation = Evaluation(index, self._standing(index, online=online, switch=switch), measured)
             self.begun.append(evaluation)
             self._unwritten[evaluation.place] = evaluation
         self._counters.reset_collected(who)
@@ -105,9 +117,10 @@ class Evaluations:
             "collected_success": float(c.collected_success[index] / collected) if collected else None,
         }
 
-    def play(self, crew: Crew) -> None:
-        """Play what has begun, with the policies of that moment."""
+    def play(self, policies: Policy, crew: Crew) -> None:
+        """Play what has begun, with the stacked policies of that moment (on the host)."""
         for evaluation in self.begun:
+            evaluation.policy = lane(policies, evaluation.index)
             self._play(evaluation, crew)
         self.begun.clear()
 
@@ -187,14 +200,14 @@ class Evaluations:
             self._complete(evaluation)
             name = PACKED.format(*evaluation.place)
             text = json.dumps(evaluation.standing).encode()
-            arrays |= pack(name, evaluation.policy.fetched) | {f"{name}{STANDING}": np.frombuffer(text, np.uint8)}
+            arrays |= pack(name, evaluation.policy) | {f"{name}{STANDING}": np.frombuffer(text, np.uint8)}
         return arrays
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], policies: Policy) -> None:
         """Begin again what was unwritten when the checkpoint was made; `policies` have the right shapes."""
         for name in (key.removesuffix(STANDING) for key in arrays if key.endswith(STANDING)):
             standing, index = json.loads(arrays[f"{name}{STANDING}"].tobytes()), int(name.split("-")[-1])
-            policy = at_hand(unpack(name, arrays, lane(policies, index)))
+            policy = jax.device_get(unpack(name, arrays, lane(policies, index)))
             self.restored.append(Evaluation(index, standing, None, policy))
             self._unwritten[self.restored[-1].place] = self.restored[-1]
 
@@ -210,7 +223,7 @@ def evaluate_afresh(plan: Plan, policies: Policy, crew: Crew, episodes: int, sta
     played = []
     for index, seed in enumerate(plan.seeds):
         requests = [Request((seed, AFRESH, start + n)) for n in range(episodes)]
-        played.append(submit(crew, at_hand(lane(policies, index)), requests))
+        played.append(submit(crew, lane(policies, index), requests))
     each = [[summary for future in futures for summary in future.result()] for futures in played]
     return {
         "seeds": plan.seeds,
@@ -220,14 +233,10 @@ def evaluate_afresh(plan: Plan, policies: Policy, crew: Crew, episodes: int, sta
     }
 
 
-def submit(crew: Crew, policy: Later[Policy], requests: Sequence[Request]) -> Played:
+def submit(crew: Crew, policy: Policy, requests: Sequence[Request]) -> Played:
     """Episodes of one policy, in jobs of a size that depends on nothing but their number."""
     groups = [tuple(requests[first : first + TOGETHER]) for first in range(0, len(requests), TOGETHER)]
-    return [crew.submit(partial(_job, policy, group)) for group in groups]
-
-
-def _job(policy: Later[Policy], requests: tuple[Request, ...]) -> Evaluate:
-    return Evaluate(policy.fetched, requests)
+    return [crew.submit(Evaluate(policy, group)) for group in groups]
 
 
 @jax.jit

@@ -101,12 +101,8 @@ class Program:
 
     @partial(jax.jit, static_argnums=0)
     def policies(self, state: Any) -> Any:
-        return jax.vmap(self.method.policy)(state)
-
-    @partial(jax.jit, static_argnums=0)
-    def policy(self, state: Any, index: int) -> Any:
-        """Of one seed; a copy, safe from the next block, which takes its inputs' memory."""
-        return self.method.policy(jax.tree.map(lambda leaf: leaf[index], state))
+        """Those of all seeds; copies, safe from the next block, which takes its inputs' memory."""
+        return jax.tree.map(jnp.copy, jax.vmap(self.method.policy)(state))
 
 
 def _scalars_together(leaves: Arrays) -> list[list[int]]:

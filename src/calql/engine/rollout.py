@@ -154,8 +154,8 @@ class Evaluate:
 
 
 def lane(policies: Policy, index: int) -> Policy:
-    """One policy of stacked ones [seed, ...]."""
-    return jax.tree.map(lambda leaf: leaf[index], policies)
+    """One policy of stacked ones [seed, ...]; a copy, which does not keep the others."""
+    return jax.tree.map(lambda leaf: leaf[index].copy(), policies)
 
 
 @partial(jax.jit, static_argnums=(0, 2))

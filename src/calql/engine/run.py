@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +16,20 @@ import numpy as np
 from calql.engine.checkpoint import Arrays, Checkpoints, pack, unpack
 from calql.engine.collect import Collector
 from calql.engine.counters import Counters, Counts, Seeds
-from calql.engine.device import Device, Later, Policies
-from calql.engine.evaluation import Evaluations, Measured, copied, evaluate_afresh, require_finite
+from calql.engine.evaluation import Evaluations, copied, evaluate_afresh, require_finite
 from calql.engine.mixing import offline_rows
 from calql.engine.output import Output
 from calql.engine.plan import Plan, Probe
 from calql.engine.program import Learning, Program, clear_sums, insert_all
 from calql.engine.replay import Replay, empty_like, first_rows
 from calql.engine.rollout import Episode, Stage
-from calql.engine.speed import DeviceWatch, Given, Stopwatch
+from calql.engine.speed import DeviceWatch, Stopwatch
 from calql.engine.stepwise import Stepper
 from calql.engine.workers import Crews
+from calql.methods.base import Policy
 from calql.results import Display, Sink
 
 PATIENCE_S = 0.2  # spent on waiting for evaluations before looking again whether to stop
-PACE_S = 0.008  # of a short block: enough to prepare the next one meanwhile
-SHORTEST = 5  # updates of a block, where they are so slow that fewer would do
 
 
 class Run:
@@ -52,11 +52,13 @@ class Run:
         self._update_keys = jnp.stack([jax.random.fold_in(root, 1) for root in roots])
         state = self.program.start(jnp.stack([jax.random.fold_in(root, 0) for root in roots]), plan.inputs.spec)
         zero = jnp.zeros(self.options.seeds, jnp.int32)
-        self.device = Device(self.program.fresh(state, zero, plan.inputs.logged), self._empty_replay())
+        self.learning = self.program.fresh(state, zero, plan.inputs.logged)
+        self.replay = self._empty_replay()
         stage = Stage(plan.task.make_env, plan.method, plan.task.episode_limit)
         self.stepper = Stepper(plan, stage, self.counters)
         self._crews = Crews(stage, plan.workers, self.options.seeds * self.options.trajectories)
-        self._watches, self._blocks = {"offline": Stopwatch(), "online": Stopwatch()}, DeviceWatch()
+        self._watches, self._device = {"offline": Stopwatch(), "online": Stopwatch()}, DeviceWatch()
+        self._giver = ThreadPoolExecutor(1, thread_name_prefix="calql-giver")
 
     # -- the course of a run ------------------------------------------------------------------------------
 
@@ -118,44 +120,40 @@ class Run:
             self._switch()
             return
         due = self.counters.evaluations[0] <= done // interval
-        self._begin_evaluation(np.full(self.options.seeds, due))
+        policies = self._begin_evaluation(np.full(self.options.seeds, due))
         boundary = min((done // interval + 1) * interval, target)
         calls = min(-(-(boundary - done) // per_call), self.options.block)
-        self._train(np.full(self.options.seeds, calls), self._play_evaluations)
+        self._train(np.full(self.options.seeds, calls), partial(self._play_evaluations, policies))
 
     def _advance_online(self) -> None:
         """The device is given its next block before anything waits for the last one, wherever that is allowed."""
         idle, collector = self._idle, self.collector
-        self._begin_evaluation(idle & self.evaluations.due)
-        grounded = idle & collector.unfinished & ~collector.flying
-        self._launch(grounded, self._policies(grounded))
-        ahead = self._land(idle & collector.flying) & collector.unfinished & bool(self.options.lag)
-        policies = self._policies(ahead)
+        policies = self._begin_evaluation(idle & self.evaluations.due, also=idle & collector.unfinished)
+        self._launch(idle & collector.unfinished & ~collector.flying, policies)
+        landed = self._land(idle & collector.flying)
+        ahead = landed & collector.unfinished & bool(self.options.lag)
 
         def play() -> None:
             self._launch(ahead, policies)
-            self._play_evaluations()
+            self._play_evaluations(policies)
 
         self._train(self._online_block(), play)
 
     def _advance_by_a_step(self) -> None:
         """One environment step of each seed that owes nothing, then the updates it earned."""
         idle, unfinished = self._idle, self.collector.unfinished
-        self._begin_evaluation(idle & self.evaluations.due)
+        policies = self._begin_evaluation(idle & self.evaluations.due, also=idle & unfinished)
         if np.any(idle & unfinished):
-            acting = self.program.policies(self.device.learning.state)
-            self._insert(self.stepper.step(idle & unfinished, acting, self.watch))
-        self._train(self._online_block(), self._play_evaluations)
+            self._insert(self.stepper.step(idle & unfinished, policies, self.watch))
+        self._train(self._online_block(), partial(self._play_evaluations, policies))
 
     def _switch(self) -> None:
         """Evaluate as 'offline', then go on online with the same parameters, moments and data."""
-        self._begin_evaluation(np.ones(self.options.seeds, bool), switch=True)
-        self._play_evaluations()
+        self._play_evaluations(self._begin_evaluation(np.ones(self.options.seeds, bool), switch=True))
         self._write_calibration("switch")
-        learning = self.device.learning
-        method, state = self._switched(learning.state)
+        method, state = self._switched(self.learning.state)
         self.program = Program(method)
-        self.device.learning = self.program.fresh(state, learning.updates, self.plan.inputs.logged)
+        self.learning = self.program.fresh(state, self.learning.updates, self.plan.inputs.logged)
         self._note_speed()
         self.watch.ended = time.monotonic()
         self.online = True
@@ -168,7 +166,7 @@ class Run:
 
     def _note_speed(self) -> None:
         """At the end of a phase, or of this process: evaluations, with which it is told otherwise, may be late."""
-        self._blocks.settle()
+        self._device.settle()
         phase = "online" if self.online else "offline"
         updates, steps = float(self.counters.gradient_steps.mean()), float(self.counters.env_steps.mean())
         self.output.speed(phase, updates, steps, self.watch, self.evaluations.unfinished)
@@ -183,38 +181,44 @@ class Run:
         calls = np.where(self._idle, 0, self.counters.debt // self.program.method.minibatches)
         if not calls.any():
             return calls
-        short = self._short_block
+        short = max(self.options.block // 6, 1)
         waiting = np.any(self._idle & self.collector.flying)
         length = short if waiting else min(max(int(calls[calls > 0].min()), short), self.options.block)
         return np.minimum(calls, length)
 
-    @property
-    def _short_block(self) -> int:
-        longest, taken = max(self.options.block // 4, 1), self.watch.seconds_per_round
-        return longest if taken is None else min(max(round(PACE_S / taken), SHORTEST), longest)
-
     def _train(self, calls: Counts, meanwhile: Callable[[], None]) -> None:
-        """Tell the device its next block and do something else; comes back when the device is at that block."""
+        """Give the device a block and do something else; the device may still be busy when this returns.
+
+        A GPU may hold up who gives it a loop of a length that is decided at run time, so another thread gives it.
+        """
         if not calls.any():
             meanwhile()
             return
+        begun = time.monotonic()
         first = self._first_logged_rows()
-        shares = np.array(self._logged_shares(first), np.int32)
-        numbers = (shares, calls.astype(np.int32), first.astype(np.int32))
-        program, logged, keys = self.program, self.plan.inputs.logged, self._update_keys
-
-        def block(learning: Learning, replay: Replay) -> tuple[Learning, jax.Array]:
-            learning = program.train(learning, logged, replay, keys, *numbers)
-            return learning, copied(learning.updates)
-
-        begun, marker = self.device.arrival(), self.device.learn(block)
+        given = self._giver.submit(
+            self.program.train,
+            self.learning,
+            self.plan.inputs.logged,
+            self.replay,
+            self._update_keys,
+            np.array(self._logged_shares(first), np.int32),
+            calls.astype(np.int32),
+            first.astype(np.int32),
+        )
         meanwhile()
-        gradient_steps = calls * program.method.minibatches
+        self.learning = given.result()
+        gradient_steps = calls * self.program.method.minibatches
         self.counters.gradient_steps += gradient_steps
         if self.online:
             self.counters.debt -= gradient_steps
-        given = Given(begun, marker, updates=int(gradient_steps.sum()), rounds=int(calls.max()))
-        self._blocks.follow(self.watch, given)
+        self._device.given(
+            self.watch,
+            begun,
+            copied(self.learning.updates),
+            updates=int(gradient_steps.sum()),
+            rounds=int(gradient_steps.max()),
+        )
         self.output.progress(self.counters, self.watch)
 
     def _logged_shares(self, first: Counts) -> list[int]:
@@ -237,20 +241,11 @@ class Run:
 
     # -- environments -------------------------------------------------------------------------------------
 
-    def _launch(self, who: Seeds, policies: Policies) -> None:
-        """Turns of the chosen seeds; in processes they fly as soon as the device has made their policies."""
+    def _launch(self, who: Seeds, policies: Policy) -> None:
         if who.any():
-            self.collector.launch(who, policies, self._crews.collectors)
-
-    def _policies(self, who: Seeds) -> Policies:
-        """Those of this moment."""
-        program, chosen = self.program, np.flatnonzero(who).tolist()
-        if not chosen:
-            return {}
-        told = self.device.learn(
-            lambda learning, _: (learning, {index: program.policy(learning.state, index) for index in chosen})
-        )
-        return {index: Later(told, index) for index in chosen}
+            with self.watch.waiting("policies"):
+                fetched = jax.device_get(policies)
+            self.collector.launch(who, fetched, self._crews.collectors)
 
     def _land(self, who: Seeds) -> Seeds:
         """Take in the trajectories of the chosen seeds, valued now that they have ended; gives whose they were.
@@ -269,7 +264,7 @@ class Run:
         """Put whole episodes, one of each seed or none, into the buffers."""
         if any(episode is not None for episode in episodes):
             padded, lengths = self.plan.inputs.pad(episodes, self.plan.task.episode_limit)
-            self.device.store(lambda replay: insert_all(replay, padded, lengths))
+            self.replay = insert_all(self.replay, padded, lengths)
 
     def _take_up(self) -> None:
         """What was under way when the checkpoint was written is under way again."""
@@ -280,40 +275,35 @@ class Run:
         for note in self.stepper.replay():
             self.output.message(note)
 
-    def _begin_evaluation(self, who: Seeds, *, switch: bool = False) -> None:
-        """Note where the chosen seeds stand, with their policies."""
+    def _begin_evaluation(self, who: Seeds, *, also: Seeds | None = None, switch: bool = False) -> Policy:
+        """Note where the chosen seeds stand. Gives the policies of this moment if they or `also` need them."""
+        needed = who if also is None else who | also
+        policies = self.program.policies(self.learning.state) if needed.any() else None
         if who.any():
-            measured, policies = self._measured(who), self._policies(who)
-            self.evaluations.begin(who, measured, policies, online=self.online, switch=switch)
+            q = self._values(self.plan.logged_probe)
+            self.evaluations.begin(who, self.learning, q, online=self.online, switch=switch)
+            self.learning = clear_sums(self.learning, jnp.asarray(who))
+        return policies
 
-    def _play_evaluations(self) -> None:
+    def _play_evaluations(self, policies: Policy) -> None:
         if self.evaluations.begun:
-            self.evaluations.play(self._crews.evaluators)
-
-    def _measured(self, who: Seeds) -> Later[Measured]:
-        """What the device knows at this moment; the running means of the chosen seeds start anew."""
-
-        def measure(learning: Learning, _: Replay) -> tuple[Learning, Measured]:
-            measured = self._values(learning, self.plan.logged_probe), *copied((learning.sums, learning.counts))
-            return clear_sums(learning, jnp.asarray(who)), measured
-
-        return Later(self.device.learn(measure))
+            self.evaluations.play(jax.device_get(policies), self._crews.evaluators)
 
     def _write_evaluations(self) -> None:
         for rows in self.evaluations.finished():
             self.output.write(rows, self._watches[rows[0]["phase"]], self.evaluations.unfinished)
 
-    def _values(self, learning: Learning, probe: Probe) -> jax.Array | None:
-        return self.program.values(learning.state, jnp.asarray(probe.observations), jnp.asarray(probe.actions))
+    def _values(self, probe: Probe) -> jax.Array | None:
+        return self.program.values(self.learning.state, jnp.asarray(probe.observations), jnp.asarray(probe.actions))
 
     def evaluate_afresh(self, episodes: int, start: int) -> dict[str, Any]:
         """Scores over episodes that training never played; changes nothing."""
-        policies = jax.device_get(self.program.policies(self.device.learning.state))
+        policies = jax.device_get(self.program.policies(self.learning.state))
         return evaluate_afresh(self.plan, policies, self._crews.evaluators, episodes, start)
 
     def _write_calibration(self, moment: str) -> None:
         probe = self.plan.calibration_probe
-        q = self._values(self.device.learning, probe)
+        q = self._values(probe)
         if q is not None:
             self.output.calibration(moment, probe, np.asarray(q))
 
@@ -324,41 +314,39 @@ class Run:
 
     def _packed(self) -> Arrays:
         """Everything that decides the rest of the run."""
-        learning, replay = self.device.learning, self.device.replay
-        sums, counts = jax.device_get((learning.sums, learning.counts))
+        sums, counts = jax.device_get((self.learning.sums, self.learning.counts))
         require_finite(sums, dict(enumerate(self.plan.seeds)), str(self.folder))
-        filled = min(int(self.counters.env_steps.max()), replay.capacity)
-        arrays = pack("state", learning.state) | pack("sums", sums)
-        arrays |= {"updates": np.asarray(learning.updates), "counts": np.asarray(counts)}
+        filled = min(int(self.counters.env_steps.max()), self.replay.capacity)
+        arrays = pack("state", self.learning.state) | pack("sums", sums)
+        arrays |= {"updates": np.asarray(self.learning.updates), "counts": np.asarray(counts)}
         arrays |= self.counters.pack() | self.collector.pack() | self.stepper.pack() | self.evaluations.pack()
         arrays |= {"online": np.array(self.online), "rows": np.array(self.output.rows_written)}
         if filled:
-            arrays |= pack("replay", first_rows(replay.rows, filled))
-            arrays["inserted"] = np.asarray(replay.inserted)
+            arrays |= pack("replay", first_rows(self.replay.rows, filled))
+            arrays["inserted"] = np.asarray(self.replay.inserted)
         return arrays
 
     def restore(self) -> None:
         """Go back to the newest checkpoint."""
         arrays = self.checkpoints.load()
         self.online, self.output.rows_written = bool(arrays["online"]), int(arrays["rows"])
-        begun = self.device.learning
-        state = begun.state
+        state = self.learning.state
         if self.online:
             method, state = self._switched(state)
             self.program = Program(method)
-        fresh = self.program.fresh(state, begun.updates, self.plan.inputs.logged)
-        learning = self.device.learning = Learning(
+        fresh = self.program.fresh(state, self.learning.updates, self.plan.inputs.logged)
+        self.learning = Learning(
             unpack("state", arrays, fresh.state),
             jnp.asarray(arrays["updates"]),
             unpack("sums", arrays, fresh.sums),
             jnp.asarray(arrays["counts"]),
         )
         self.counters.restore(arrays)
-        policies = self.program.policies(learning.state)
+        policies = self.program.policies(self.learning.state)
         self.collector.restore(arrays, policies)
         self.stepper.restore(arrays, policies)
         self.evaluations.restore(arrays, policies)
-        self.device.replay = self._refilled(arrays)
+        self.replay = self._refilled(arrays)
 
     def _empty_replay(self) -> Replay:
         row = jax.tree.map(lambda column: column[0], self.plan.inputs.logged)
@@ -377,7 +365,7 @@ class Run:
     def close(self) -> None:
         self._crews.close()
         self.stepper.close()
-        self.device.close()
-        self._blocks.close()
+        self._giver.shutdown()
+        self._device.close()
         self.checkpoints.close()
         self.output.close()

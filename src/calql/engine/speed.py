@@ -10,10 +10,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 import jax
 
+RECENT = 1_000  # turns of collection whose time is told
 AHEAD = 1  # blocks unfinished while the next is prepared: the device goes from one to the other
 
 
@@ -41,7 +41,8 @@ class Stopwatch:
     device: Busy = field(default_factory=Busy)
     collecting: Busy = field(default_factory=Busy)
     updates: int = 0  # of all seeds
-    rounds: int = 0  # of updates, in which each seed does one or waits for the others
+    rounds: int = 0  # in each of which every seed does an update or waits for the others
+    turns: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))  # seconds that the last ones took
     env_steps: int = 0  # collected
     evaluation_steps: int = 0  # environment steps of evaluations, of all seeds
     waited_s: dict[str, float] = field(default_factory=dict)  # of the process that runs it, and for what
@@ -60,8 +61,14 @@ class Stopwatch:
         return self.updates / self.device.total if self.device.total else 0.0
 
     @property
-    def seconds_per_round(self) -> float | None:
-        return self.device.total / self.rounds if self.rounds else None
+    def seeds_at_once(self) -> float | None:
+        """How many seeds do an update in a round; the device works for all of them."""
+        return self.updates / self.rounds if self.rounds else None
+
+    @property
+    def turn_s(self) -> float | None:
+        """How long a turn of collection takes of late."""
+        return sum(self.turns) / len(self.turns) if self.turns else None
 
     @property
     def env_steps_per_s(self) -> float:
@@ -77,49 +84,36 @@ class Stopwatch:
         return max(1.0 - self.device.total / max(now - self.begun, 1e-9), 0.0)
 
 
-class Given(NamedTuple):
-    """A block that the device is given."""
-
-    begun: Future[float]  # when that happened
-    marker: Future[jax.Array]  # ready when the block is done
-    updates: int
-    rounds: int
-
-
 class DeviceWatch:
-    """Follows the blocks on the device without holding up whoever gives them."""
+    """Follows the blocks on the device without holding up the process that gives them."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="calql-device")
-        self._blocks: deque[tuple[Stopwatch, Given, Future[float]]] = deque()
+        self._blocks: deque[tuple[Stopwatch, float, Future[float], int, int]] = deque()
 
-    def follow(self, watch: Stopwatch, block: Given) -> None:
-        """Waits until the device is at the block.
-
-        Not only until the last one is done: whoever gives this one then needs the interpreter for itself.
-        """
-        self._blocks.append((watch, block, self._thread.submit(_when_ready, block.marker)))
+    def given(self, watch: Stopwatch, begun: float, marker: jax.Array, updates: int, rounds: int) -> None:
+        """A block was given at `begun`; `marker` is ready when it is done."""
+        self._blocks.append((watch, begun, self._thread.submit(_when_ready, marker), updates, rounds))
         self.settle(0 if watch.begun is None else AHEAD)
-        block.begun.result()
 
     def settle(self, left: int = 0) -> None:
         """Wait until at most `left` blocks are unfinished."""
         while len(self._blocks) > left:
-            watch, block, ready = self._blocks.popleft()
-            ended = ready.result()
+            watch, begun, done, updates, rounds = self._blocks.popleft()
+            ended = done.result()
             if watch.begun is None:
                 watch.begun = watch.device.until = watch.collecting.until = ended
             else:
-                watch.device.add(block.begun.result(), ended)
-                watch.updates += block.updates
-                watch.rounds += block.rounds
+                watch.device.add(begun, ended)
+                watch.updates += updates
+                watch.rounds += rounds
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def _when_ready(marker: Future[jax.Array]) -> float:
-    marker.result().block_until_ready()
+def _when_ready(marker: jax.Array) -> float:
+    marker.block_until_ready()
     return time.monotonic()
 
 

@@ -28,9 +28,7 @@ BEHIND = 10  # niceness of evaluation: it takes the time that collection leaves
 class Crew(Protocol):
     """Takes jobs and plays them, wherever the environments live. Results do not depend on where or when."""
 
-    def submit(self, prepare: Callable[[], Job[Result]]) -> Future[Result]:
-        """Prepare a job and have it played. Whoever submits it need not wait for what it is made of."""
-        ...
+    def submit(self, job: Job[Result]) -> Future[Result]: ...
 
     def close(self) -> None: ...
 
@@ -58,11 +56,10 @@ class Workers:
                 self._connections.append(ours)
                 self._free.put(ours)
 
-    def submit(self, prepare: Callable[[], Job[Result]]) -> Future[Result]:
-        return self._threads.submit(self._ask, prepare)
+    def submit(self, job: Job[Result]) -> Future[Result]:
+        return self._threads.submit(self._ask, job)
 
-    def _ask(self, prepare: Callable[[], Job[Result]]) -> Result:
-        job = prepare()
+    def _ask(self, job: Job[Result]) -> Result:
         connection = self._free.get()
         try:
             connection.send(job)
@@ -97,9 +94,8 @@ class InProcess:
         self._player = Player(stage)
         self._device = jax.local_devices(backend="cpu")[0]
 
-    def submit(self, prepare: Callable[[], Job[Result]]) -> Future[Result]:
+    def submit(self, job: Job[Result]) -> Future[Result]:
         future: Future[Result] = Future()
-        job = prepare()
         with jax.default_device(self._device):
             future.set_result(job(self._player))
         return future

@@ -70,11 +70,9 @@ def _slice(
     state, logged = data.observations[row], data.actions[row]
     actions = np.tile(logged, (len(mazes), 1))
     actions[:-1, 0] = np.linspace(-1.0, 1.0, len(mazes) - 1)  # and last the logged one itself
-    q = run.program.values(
-        run.device.learning.state, jnp.asarray(np.tile(state, (len(actions), 1))), jnp.asarray(actions)
-    )
+    q = run.program.values(run.learning.state, jnp.asarray(np.tile(state, (len(actions), 1))), jnp.asarray(actions))
     assert q is not None  # both methods of the figure have one
-    policies = jax.device_get(run.program.policies(run.device.learning.state))
+    policies = jax.device_get(run.program.policies(run.learning.state))
     of_seed = [jax.tree.map(lambda leaf, i=i: leaf[i], policies) for i in range(cell.seeds)]
     act = jax.jit(jax.vmap(partial(_greedy, run.program.method), in_axes=(None, 0)))
     task, discount = experiment.task, float(experiment.options.discount)

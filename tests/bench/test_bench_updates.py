@@ -15,6 +15,7 @@ from calql.bench.products import measure_products, products_of
 from calql.bench.updates import Shapes
 from calql.cli import main
 
+TINY = ["--critic-widths", "8", "--policy-widths", "8", "--batch-size", "4", "--sampled-actions", "2"]
 SHAPES = Shapes(observation=4, action=2, transitions=100, episode=20)
 
 
@@ -79,9 +80,8 @@ def test_methods_are_measured_each_with_its_own_options(
 
 def test_a_whole_run_with_options_of_the_engine(capsys: pytest.CaptureFixture[str]) -> None:
     """Four updates in blocks of two, then an episode online: each phase has its rates, and the options are told."""
-    tiny = ["--critic-widths", "8", "--policy-widths", "8", "--batch-size", "4", "--sampled-actions", "2"]
     engine = ["offline_updates=4", "online_steps=1", "evaluation_episodes=1", "block=2", "lag=1", "reference=none"]
-    assert main(["bench", "--run", "5", "--method", "cql", "--seeds", "1", *tiny, "--set", *engine]) == 0
+    assert main(["bench", "--run", "5", "--method", "cql", "--seeds", "1", *TINY, "--set", *engine]) == 0
     (found,) = json.loads(capsys.readouterr().out)["results"]
     assert found["finished"]
     assert found["options"]["lag"] == 1
@@ -98,12 +98,11 @@ def test_a_whole_run_with_options_of_the_engine(capsys: pytest.CaptureFixture[st
 
 def test_a_kept_run_is_gone_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Stopped before its end, a second command ends it; its time is that of both. Another run is refused."""
-    tiny = ["--critic-widths", "8", "--policy-widths", "8", "--batch-size", "4", "--sampled-actions", "2"]
     engine = ["--set", "offline_updates=4", "online_steps=1", "evaluation_episodes=1", "block=2", "reference=none"]
     keep = ["--keep", str(tmp_path / "run")]
 
     def bench(minutes: str, *changes: str) -> int:
-        return main(["bench", "--run", minutes, "--method", "cql", "--seeds", "1", *tiny, *keep, *engine, *changes])
+        return main(["bench", "--run", minutes, "--method", "cql", "--seeds", "1", *TINY, *keep, *engine, *changes])
 
     assert bench("0.001") == 0
     (first,) = json.loads(capsys.readouterr().out)["results"]

@@ -29,9 +29,9 @@ def measure_run(
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as place:
         folder = keep or Path(place) / "run"
-        before = len(_rows(folder / "speed.jsonl"))
+        before = len(read_rows(folder / "speed.jsonl"))
         outcome = _go_on(folder, task, method, options, training.Watching(max_minutes=minutes))
-        rows = _rows(folder / "speed.jsonl")[before:]
+        rows = read_rows(folder / "speed.jsonl")[before:]
         MetricsLog(folder / PARTS).append([{"wall_s": time.monotonic() - begun}])
         parts = [row["wall_s"] for row in read_rows(folder / PARTS)]
     return {
@@ -43,10 +43,6 @@ def measure_run(
         "parts_s": parts,
         "phases": {name: _phase([row for row in rows if row["phase"] == name]) for name in ("offline", "online")},
     }
-
-
-def _rows(path: Path) -> list[dict[str, Any]]:
-    return read_rows(path) if path.exists() else []
 
 
 def _go_on(

@@ -102,6 +102,21 @@ def test_a_worker_that_dies_is_reported() -> None:
         workers.close()
 
 
+def test_a_worker_computes_where_it_is_asked() -> None:
+    """Handing the computation to another thread and waiting for it takes as long as acting does."""
+    workers = Workers(STAGE, 1)
+    try:
+        assert workers.submit(_ready_at_once).result()
+    finally:
+        workers.close()
+
+
+def _ready_at_once(_: Player) -> bool:
+    slow, matrix = jax.jit(jnp.dot), jnp.ones((1500, 1500))
+    slow(matrix, matrix).block_until_ready()  # compiled
+    return slow(matrix, matrix).is_ready()
+
+
 def _die(_: Player) -> None:
     os._exit(1)
 

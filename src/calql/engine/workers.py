@@ -146,6 +146,7 @@ def _serve(stage: Stage, connection: Connection, niceness: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     os.nice(niceness)
+    jax.config.update("jax_cpu_enable_async_dispatch", False)  # who acts waits for the action; no variable says this
     player = Player(stage)
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
@@ -168,7 +169,6 @@ def _cpu_only() -> Iterator[None]:
         "JAX_PLATFORMS": "cpu",
         "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {one_thread}",
         "NPROC": "1",
-        "JAX_CPU_ENABLE_ASYNC_DISPATCH": "false",  # who acts waits for the action anyway
         "OMP_NUM_THREADS": "1",
     }
     before = {name: os.environ.get(name) for name in settings}

@@ -47,7 +47,15 @@ class Sleeping(gymnasium.Env[np.ndarray, np.ndarray]):
 
 
 def sleep(
-    _: Program, learning: Learning, logged: Any, replay: Replay, keys: Any, share: Any, due: Any, *rest: Any
+    _: Program,
+    learning: Learning,
+    logged: Any,
+    replay: Replay,
+    keys: Any,
+    share: Any,
+    due: Any,
+    *rest: Any,
+    **options: Any,
 ) -> Learning:
     """In place of updates; holds up who gives them, as a GPU does."""
     jax.block_until_ready((learning.updates, replay.inserted))

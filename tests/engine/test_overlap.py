@@ -18,6 +18,7 @@ import calql
 import corridor
 from calql.engine.collect import Collector, Flight
 from calql.engine.evaluation import NEVER_AGAIN, Evaluation, Evaluations
+from calql.engine.plan import Plan
 from calql.engine.program import Program
 from calql.engine.rollout import Player, lane
 from calql.engine.run import Run
@@ -37,6 +38,15 @@ def train(folder: Path, **changes: Any) -> bytes:
     return (begin(folder, **changes).folder / "metrics.jsonl").read_bytes()
 
 
+def same_rows(left: list[dict[str, Any]], right: list[dict[str, Any]]) -> None:
+    """To rounding: of two programs for the same updates."""
+    for one, other in zip(left, right, strict=True):
+        assert one.keys() == other.keys()
+        for name, value in one.items():
+            close = isinstance(value, float)
+            assert value == (pytest.approx(other[name], rel=1e-3, abs=1e-4) if close else other[name]), name
+
+
 @pytest.mark.parametrize("lag", [0, 1])
 def test_workers_beside_the_updates_give_the_rows_of_one_thing_after_the_other(
     lag: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -53,6 +63,29 @@ def test_workers_beside_the_updates_give_the_rows_of_one_thing_after_the_other(
     monkeypatch.setattr(Workers, "submit", waited)
     assert train(tmp_path / "waited", workers=1, lag=lag) == beside
     assert train(tmp_path / "here", workers=0, lag=lag) == beside
+
+
+@pytest.mark.parametrize("lag", [0, 1])
+def test_pieces_of_fixed_length_give_the_rows_of_whole_blocks(
+    lag: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an accelerator is given its blocks; also where nothing that is due is a whole number of pieces."""
+    given: list[int | None] = []
+    original = Program.train
+
+    def noted(program: Program, *inputs: Any, rounds: int | None) -> Any:
+        given.append(rounds)
+        return original(program, *inputs, rounds=rounds)
+
+    monkeypatch.setattr(Program, "train", noted)
+    whole = read_rows(begin(tmp_path / "whole", lag=lag).folder / "metrics.jsonl")
+    assert set(given) == {None}
+    monkeypatch.setattr(Plan, "on_accelerator", True)
+    for block, piece in ((60, 5), (37, 3)):
+        given.clear()
+        pieces = begin(tmp_path / str(piece), lag=lag, workers=0, block=block).folder
+        assert set(given) == {piece}
+        same_rows(read_rows(pieces / "metrics.jsonl"), whole)
 
 
 def test_lag_changes_results_and_a_repeat_does_not(tmp_path: Path) -> None:
@@ -106,10 +139,10 @@ def test_a_turn_is_launched_while_the_device_is_given_its_block(
         if np.any(who):
             launched.set()
 
-    def held_up(program: Program, *inputs: Any) -> Any:
+    def held_up(program: Program, *inputs: Any, **options: Any) -> Any:
         assert not run.online or not np.any(run.collector.unfinished) or launched.wait(30.0)
         launched.clear()
-        return train(program, *inputs)
+        return train(program, *inputs, **options)
 
     monkeypatch.setattr(Collector, "launch", noted)
     while not run.online:
@@ -178,11 +211,7 @@ def test_a_seed_does_not_depend_on_the_others(tmp_path: Path) -> None:
         run.close()
     left = [row for row in read_rows(tmp_path / "both" / "metrics.jsonl") if row["seed"] == 1]
     right = read_rows(tmp_path / "alone" / "metrics.jsonl")
-    for one, other in zip(left, right, strict=True):
-        assert one.keys() == other.keys()
-        for name, value in one.items():
-            close = isinstance(value, float)
-            assert value == (pytest.approx(other[name], rel=1e-3, abs=1e-4) if close else other[name]), name
+    same_rows(left, right)
 
 
 ONE = {"seeds": 1, "first_seed": 1}

@@ -29,11 +29,11 @@ def start(seeds: list[int]) -> tuple[Learning, Replay, jax.Array]:
     return learning, replay, keys
 
 
-def train(seeds: list[int], blocks: list[list[int]]) -> Learning:
+def train(seeds: list[int], blocks: list[list[int]], rounds: int | None = None) -> Learning:
     learning, replay, keys = start(seeds)
     share = jnp.full(len(seeds), METHOD.batch_size, jnp.int32)
     for due in blocks:
-        learning = PROGRAM.train(learning, LOGGED, replay, keys, share, jnp.asarray(due, jnp.int32))
+        learning = PROGRAM.train(learning, LOGGED, replay, keys, share, jnp.asarray(due, jnp.int32), rounds=rounds)
     return learning
 
 
@@ -73,6 +73,14 @@ def test_blocks_change_nothing() -> None:
     whole = train([0, 1], [[UPDATES, UPDATES]])
     cut = train([0, 1], [[1, 4], [3, 0], [2, 2]])
     toy.same(whole, cut)
+
+
+def test_a_loop_of_fixed_length_does_what_is_due() -> None:
+    """As a GPU is given it: however it is cut, and to rounding what a loop of any length does."""
+    fixed = train([0, 1], [[4, 4], [2, 2]], rounds=4)
+    toy.same(fixed, train([0, 1], [[1, 4], [4, 0], [1, 2]], rounds=4))
+    toy.close(fixed, train([0, 1], [[UPDATES, UPDATES]]))
+    assert np.asarray(fixed.updates).tolist() == [UPDATES, UPDATES]
 
 
 def test_a_seed_that_is_done_waits_unchanged() -> None:

@@ -51,8 +51,13 @@ class Plan:
             return self.options.workers
         from calql.data.store import available_cores
 
-        beside = self.task.stepping == "workers" or jax.default_backend() != "cpu"
+        beside = self.task.stepping == "workers" or self.on_accelerator
         return available_cores() if beside else 0
+
+    @property
+    def on_accelerator(self) -> bool:
+        """Whether updates leave the cores of the CPU alone."""
+        return jax.default_backend() != "cpu"
 
     @property
     def capacity(self) -> int:

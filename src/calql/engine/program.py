@@ -49,7 +49,7 @@ class Program:
         zeros = {name: jnp.zeros(len(updates)) for name in metrics}
         return Learning(state, updates, zeros, jnp.zeros(len(updates), jnp.int32))
 
-    @partial(jax.jit, static_argnums=0, donate_argnums=1)
+    @partial(jax.jit, static_argnums=0, static_argnames="rounds", donate_argnums=1)
     def train(
         self,
         learning: Learning,
@@ -59,11 +59,16 @@ class Program:
         from_logged: jax.Array,
         due: jax.Array,
         logged_start: jax.Array | None = None,
+        *,
+        rounds: int | None = None,
     ) -> Learning:
         """`due` [seed] updates of each seed; a seed that has done its share waits for the others.
 
         Each update draws its batch and its noise from the seed's key and its own update count, so the
         result does not depend on how updates are cut into blocks.
+
+        With `rounds`, that many are gone through, whatever is due: who gives a GPU a loop of a length known to the
+        compiler need not stay to count.
         """
 
         first = jnp.zeros_like(due) if logged_start is None else logged_start
@@ -91,7 +96,8 @@ class Program:
             after = jax.vmap(one)(learning, replay, keys, from_logged, first, due - index)
             return _joined(jax.tree.leaves(after), together)
 
-        trained: Arrays = jax.lax.fori_loop(0, jnp.max(due), step, _joined(leaves, together))
+        last = jnp.max(due) if rounds is None else rounds
+        trained: Arrays = jax.lax.fori_loop(0, last, step, _joined(leaves, together))
         return jax.tree.unflatten(structure, _apart(trained, together))
 
     @partial(jax.jit, static_argnums=0)

@@ -29,6 +29,7 @@ from calql.engine.workers import Crews
 from calql.methods.base import Policy
 from calql.results import Display, Sink
 
+SHORT = 12  # such parts of a block go on online while a seed waits for its turn
 PATIENCE_S = 0.2  # spent on waiting for evaluations before looking again whether to stop
 
 
@@ -59,6 +60,11 @@ class Run:
         self._crews = Crews(stage, plan.workers, self.options.seeds * self.options.trajectories)
         self._watches, self._device = {"offline": Stopwatch(), "online": Stopwatch()}, DeviceWatch()
         self._giver = ThreadPoolExecutor(1, thread_name_prefix="calql-giver")
+        self._short = max(self.options.block // SHORT, 1)
+        self._block = self.options.block // self._short * self._short
+        # A GPU is given loops of one length fixed for good: it takes the next while it is still at the last one. Where
+        # updates follow single steps, most of such a loop would be for nothing.
+        self._piece = self._short if plan.on_accelerator and self.options.update_schedule != "step" else None
 
     # -- the course of a run ------------------------------------------------------------------------------
 
@@ -122,7 +128,7 @@ class Run:
         due = self.counters.evaluations[0] <= done // interval
         policies = self._begin_evaluation(np.full(self.options.seeds, due))
         boundary = min((done // interval + 1) * interval, target)
-        calls = min(-(-(boundary - done) // per_call), self.options.block)
+        calls = min(-(-(boundary - done) // per_call), self._block)
         self._train(np.full(self.options.seeds, calls), partial(self._play_evaluations, policies))
 
     def _advance_online(self) -> None:
@@ -181,31 +187,21 @@ class Run:
         calls = np.where(self._idle, 0, self.counters.debt // self.program.method.minibatches)
         if not calls.any():
             return calls
-        short = max(self.options.block // 6, 1)
         waiting = np.any(self._idle & self.collector.flying)
-        length = short if waiting else min(max(int(calls[calls > 0].min()), short), self.options.block)
-        return np.minimum(calls, length)
+        least = 1 if waiting else max(int(calls[calls > 0].min()) // self._short, 1)
+        return np.minimum(calls, min(least * self._short, self._block))
 
     def _train(self, calls: Counts, meanwhile: Callable[[], None]) -> None:
         """Give the device a block and do something else; the device may still be busy when this returns.
 
-        A GPU may hold up who gives it a loop of a length that is decided at run time, so another thread gives it.
+        A GPU holds up who gives it more than it can note down, so another thread gives it.
         """
         if not calls.any():
             meanwhile()
             return
         begun = time.monotonic()
         first = self._first_logged_rows()
-        given = self._giver.submit(
-            self.program.train,
-            self.learning,
-            self.plan.inputs.logged,
-            self.replay,
-            self._update_keys,
-            np.array(self._logged_shares(first), np.int32),
-            calls.astype(np.int32),
-            first.astype(np.int32),
-        )
+        given = self._giver.submit(self._give, calls, self._logged_shares(first), first)
         meanwhile()
         self.learning = given.result()
         gradient_steps = calls * self.program.method.minibatches
@@ -217,9 +213,23 @@ class Run:
             begun,
             copied(self.learning.updates),
             updates=int(gradient_steps.sum()),
-            rounds=int(gradient_steps.max()),
+            rounds=self._rounds(calls) * self.program.method.minibatches,
         )
         self.output.progress(self.counters, self.watch)
+
+    def _give(self, calls: Counts, from_logged: list[int], first: Counts) -> Learning:
+        """The learning after `calls` updates of each seed, given at once or by pieces."""
+        learning, inputs = self.learning, (self.plan.inputs.logged, self.replay, self._update_keys)
+        shares, starts = np.array(from_logged, np.int32), first.astype(np.int32)
+        for done in range(0, int(calls.max()), self._piece or self._block):
+            due = np.clip(calls - done, 0, self._piece or self._block).astype(np.int32)
+            learning = self.program.train(learning, *inputs, shares, due, starts, rounds=self._piece)
+        return learning
+
+    def _rounds(self, calls: Counts) -> int:
+        """Those that the device goes through: whole pieces."""
+        piece = self._piece or 1
+        return -(-int(calls.max()) // piece) * piece
 
     def _logged_shares(self, first: Counts) -> list[int]:
         """Rows of each seed's batches that are drawn from logged data."""

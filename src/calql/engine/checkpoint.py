@@ -7,6 +7,7 @@ import ctypes
 import errno
 import gc
 import logging
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from calql.errors import UserError
 
 KEPT = 2
 M_MMAP_THRESHOLD = -3  # of mallopt
+LATER_S = 1.0  # after a checkpoint, memory is given back once more: its writers free some of it when it is done
 MAPPED = 2**20  # bytes from which on an array is mapped for itself, and goes back to the system when it is freed
 Arrays = dict[str, NDArray[Any]]
 
@@ -34,6 +36,7 @@ class Checkpoints:
         _of_c("mallopt", M_MMAP_THRESHOLD, MAPPED)  # else glibc raises it with each large array that is freed
         options = ocp.CheckpointManagerOptions(max_to_keep=KEPT, enable_async_checkpointing=False)
         self._manager = ocp.CheckpointManager(folder.absolute(), options=options)
+        self._later = threading.Timer(0.0, self._give_back)
 
     @property
     def latest(self) -> int | None:
@@ -47,6 +50,15 @@ class Checkpoints:
         except (OSError, ValueError) as error:
             raise as_disk_error(error, self._folder) from error
         gc.collect()  # Orbax leaves arrays in cycles, which Python may not look for until much later
+        self._give_back()
+        self._later.cancel()
+        self._later = threading.Timer(LATER_S, self._give_back)
+        self._later.daemon = True
+        self._later.start()
+
+    @staticmethod
+    def _give_back() -> None:
+        """To the system, what is free."""
         _of_c("malloc_trim", 0)
 
     def load(self) -> Arrays:
@@ -58,6 +70,7 @@ class Checkpoints:
         return dict(self._manager.restore(self.latest, args=ocp.args.StandardRestore()))
 
     def close(self) -> None:
+        self._later.cancel()
         self._manager.close()
 
 

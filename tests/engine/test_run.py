@@ -16,6 +16,7 @@ import toy_task as toy
 import calql
 import corridor
 from calql.data import return_to_go
+from calql.engine.plan import Plan
 from calql.engine.run import Run
 from calql.errors import Diverged, UserError
 from calql.methods import METHODS
@@ -153,6 +154,7 @@ STOPPED = {
     "lag": {"lag": 1},
     "lag, several": {"lag": 1, "trajectories": 2},
     "step": {"update_schedule": "step"},
+    "pieces": {"lag": 1, "block": 36, "workers": 0},  # as an accelerator is given its blocks
 }
 
 
@@ -160,6 +162,7 @@ STOPPED = {
 def test_stopping_and_going_on_changes_nothing(tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path, method = corridor.write_demonstrations(tmp_path), case if case in METHODS else "cal-ql"
     own: dict[str, Any] = {"dataset": path, "env": "corridor:Corridor-v0", "method": method, **TINY, **STOPPED[case]}
+    monkeypatch.setattr(Plan, "on_accelerator", case == "pieces")
     whole = calql.train(out=tmp_path / "whole", **own)
     rng = np.random.default_rng(1)
     longest = 16 if case == "step" else 5  # a round is then one step

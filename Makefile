@@ -16,7 +16,7 @@ test: $(STAMP)
 	$(VENV)/bin/ruff format --check src tests
 	$(VENV)/bin/mypy
 	$(VENV)/bin/mkdocs build --strict --quiet --site-dir $(VENV)/site
-	$(VENV)/bin/pytest -n 2 --dist loadgroup
+	$(VENV)/bin/pytest -n 2 --dist loadgroup --max-worker-restart 0
 
 docs: $(STAMP)
 	$(VENV)/bin/mkdocs serve

@@ -28,7 +28,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 @pytest.fixture(scope="module", autouse=True)
 def _programs_do_not_pile_up() -> Iterator[None]:
-    """A process that compiles for all test modules runs out of mappings, and then crashes where nobody looks for it."""
+    """A process that compiles for all test modules may run out of mappings, and crash where nobody looks for it."""
     yield
     maps = Path("/proc/self/maps")
     if maps.exists() and len(maps.read_bytes().splitlines()) > MANY:

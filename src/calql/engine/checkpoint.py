@@ -36,7 +36,6 @@ class Checkpoints:
         _of_c("mallopt", M_MMAP_THRESHOLD, MAPPED)  # else glibc raises it with each large array that is freed
         options = ocp.CheckpointManagerOptions(max_to_keep=KEPT, enable_async_checkpointing=False)
         self._manager = ocp.CheckpointManager(folder.absolute(), options=options)
-        self._later = threading.Timer(0.0, self._give_back)
 
     @property
     def latest(self) -> int | None:
@@ -51,10 +50,9 @@ class Checkpoints:
             raise as_disk_error(error, self._folder) from error
         gc.collect()  # Orbax leaves arrays in cycles, which Python may not look for until much later
         self._give_back()
-        self._later.cancel()
-        self._later = threading.Timer(LATER_S, self._give_back)
-        self._later.daemon = True
-        self._later.start()
+        later = threading.Timer(LATER_S, self._give_back)
+        later.daemon = True
+        later.start()
 
     @staticmethod
     def _give_back() -> None:
@@ -70,7 +68,6 @@ class Checkpoints:
         return dict(self._manager.restore(self.latest, args=ocp.args.StandardRestore()))
 
     def close(self) -> None:
-        self._later.cancel()
         self._manager.close()
 
 

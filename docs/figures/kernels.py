@@ -54,11 +54,12 @@ def main(task: str, kernel: Kernel) -> None:
     there = {"target": fused, "attribute": "available", "return_value": True}
     with mock.patch("jax.default_backend", return_value="gpu"), mock.patch.object(**there):
         bench = Bench("cal-ql", replace(options, critic_kernel=kernel), shapes)
-        inputs = (bench.learning, bench._logged, bench._replay, bench._keys, bench._half, jnp.ones(SEEDS, jnp.int32))
+        counts = jnp.zeros((3, SEEDS), jnp.int32)
+        inputs = (bench.learning, bench.logged, bench.replay, bench.keys, *counts)
         card = topologies.get_topology_desc("", "cuda", topology="1x1x1", target_config=CARD).devices[0]
         place = SingleDeviceSharding(card)
         shaped = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), inputs)
-        text = Program.train.lower(bench._program, *shaped).compile().as_text() or ""
+        text = Program.train.lower(bench.program, *shaped, rounds=bench.loop).compile().as_text() or ""
     kernels = list(of_update(text))
     copies = sum(kind == "copy" for kind, _, _ in kernels)
     written, read = sum(size for _, size, _ in kernels) / 1e9, sum(size for _, _, size in kernels) / 1e9

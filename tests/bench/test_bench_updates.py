@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,8 +13,9 @@ from toy_task import tiny_options
 
 from calql.bench.growth import AXES, draw_growth, measure_growth
 from calql.bench.products import measure_products, products_of
-from calql.bench.updates import Shapes
+from calql.bench.updates import Shapes, measure_updates
 from calql.cli import main
+from calql.engine.program import Program
 
 TINY = ["--critic-widths", "8", "--policy-widths", "8", "--batch-size", "4", "--sampled-actions", "2"]
 SHAPES = Shapes(observation=4, action=2, transitions=100, episode=20)
@@ -39,6 +41,26 @@ def test_an_update_beside_its_products() -> None:
     measured = measure_products("cal-ql", tiny_options("cal-ql"), SHAPES, seconds=0.1)
     assert measured["products"] > 10
     assert measured["ratio"]["cpu"] == pytest.approx(measured["update_ms"]["cpu"] / measured["products_ms"]["cpu"])
+
+
+def test_on_a_gpu_the_loops_of_runs_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole ones of the fixed length; what an update is made of is counted once all the same."""
+    options = tiny_options("cal-ql")
+    any_length = measure_products("cal-ql", options, SHAPES, seconds=0.1)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    given: list[int | None] = []
+    original = Program.train
+
+    def noted(program: Program, *inputs: Any, rounds: int | None) -> Any:
+        given.append(rounds)
+        return original(program, *inputs, rounds=rounds)
+
+    monkeypatch.setattr(Program, "train", noted)
+    fixed = measure_products("cal-ql", options, SHAPES, seconds=0.1)
+    assert (fixed["products"], fixed["gflop_per_update"]) == (any_length["products"], any_length["gflop_per_update"])
+    measured = measure_updates("cal-ql", options, SHAPES, seconds=0.1)
+    assert (measured["updates_per_loop"], measured["updates_per_block"] % 8) == (8, 0)
+    assert set(given) == {8}
 
 
 def test_growth_has_a_row_and_a_panel_for_each_axis(tmp_path: Path) -> None:

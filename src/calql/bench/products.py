@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -58,14 +58,15 @@ def _shape(value: Any) -> jax.ShapeDtypeStruct:
 def measure_products(name: str, options: Any, shapes: Shapes, *, seconds: float = 5.0) -> dict[str, Any]:
     """Updates and their products in turns, so that both meet the same neighbours; CPU time and wall time of each."""
     bench = Bench(name, options, shapes)
-    one = jax.make_jaxpr(lambda learning: bench.advance(learning, 1))(bench.learning)
-    found = list(products_of(one.jaxpr))
+    some = bench.whole_loops(1)
+    traced = jax.make_jaxpr(lambda learning: bench.advance(learning, some))(bench.learning)
+    found = [replace(product, times=product.times // some) for product in products_of(traced.jaxpr)]
     multiply = _multiply(found)
     operands = [(_noise(p.left, 0), _noise(p.right, 1)) for p in found]
-    learning = _timed_update(bench, bench.learning, 2)[0]
+    learning = _timed_update(bench, bench.learning, bench.whole_loops(2))[0]
     jax.block_until_ready(multiply(operands))
     once, _ = _clocks(lambda: jax.block_until_ready(multiply(operands)), 1)
-    repeats = max(int(seconds / ROUNDS / 2 / max(once, 1e-4)), 1)
+    repeats = bench.whole_loops(max(int(seconds / ROUNDS / 2 / max(once, 1e-4)), 1))
     updates, alone = [], []
     for _ in range(ROUNDS):
         learning, taken = _timed_update(bench, learning, repeats)

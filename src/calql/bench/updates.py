@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from calql.engine.inputs import columns_of, on_device
-from calql.engine.program import Learning, Program
+from calql.engine.options import RunOptions
+from calql.engine.program import Learning, Program, short_part
 from calql.engine.replay import Replay, empty_like
 from calql.methods import method_entry
 from calql.methods.base import Method, Spec, Transitions
@@ -43,21 +44,31 @@ def random_data(shapes: Shapes, columns: frozenset[str]) -> Transitions:
 
 
 class Bench:
-    """A method on random data, ready to update: the program that trains, with half of each batch from its buffer."""
+    """A method on random data, ready to update: the program that trains, with half of each batch from its buffer.
+
+    Its loops are those of a run: of any length on a CPU, of the one length `loop` on anything else.
+    """
 
     def __init__(self, name: str, options: Any, shapes: Shapes) -> None:
         method: Method = method_entry(name).make(options)
         self.minibatches, self._seeds = method.minibatches, shapes.seeds
-        self._program, self._logged = Program(method), random_data(shapes, method.columns)
-        self._keys = jax.random.split(jax.random.key(0), shapes.seeds)
-        state = self._program.start(self._keys, Spec((shapes.observation,), shapes.action))
-        self.learning = self._program.fresh(state, jnp.zeros(shapes.seeds, jnp.int32), self._logged)
-        self._replay = _filled(self._logged, shapes.seeds)
-        self._half = jnp.full(shapes.seeds, method.batch_size // 2, jnp.int32)
+        self.loop = None if jax.default_backend() == "cpu" else short_part(RunOptions().block)
+        self.program, self.logged = Program(method), random_data(shapes, method.columns)
+        self.keys = jax.random.split(jax.random.key(0), shapes.seeds)
+        state = self.program.start(self.keys, Spec((shapes.observation,), shapes.action))
+        self.learning = self.program.fresh(state, jnp.zeros(shapes.seeds, jnp.int32), self.logged)
+        self.replay = _filled(self.logged, shapes.seeds)
+        self.half = np.full(shapes.seeds, method.batch_size // 2)
 
     def advance(self, learning: Learning, updates: int) -> Learning:
-        due = jnp.full(self._seeds, updates, jnp.int32)
-        return self._program.train(learning, self._logged, self._replay, self._keys, self._half, due)
+        due, none = np.full(self._seeds, updates), np.zeros(self._seeds, np.int64)
+        return self.program.advance(
+            learning, (self.logged, self.replay), self.keys, self.half, due, none, loop=self.loop
+        )
+
+    def whole_loops(self, updates: int) -> int:
+        """So many updates, or a few more, that no loop is gone through for nothing."""
+        return -(-updates // (self.loop or 1)) * (self.loop or 1)
 
 
 def measure_updates(name: str, options: Any, shapes: Shapes, *, seconds: float = 5.0) -> dict[str, Any]:
@@ -71,8 +82,9 @@ def measure_updates(name: str, options: Any, shapes: Shapes, *, seconds: float =
         return learning, time.perf_counter() - begun
 
     learning, compile_s = block(bench.learning, 1)
-    learning, one = block(learning, 5)
-    updates = int(np.clip(0.2 * seconds / (one / 5), 5, 2_000))
+    few = bench.whole_loops(5)
+    learning, one = block(learning, few)
+    updates = bench.whole_loops(int(np.clip(0.2 * seconds / (one / few), 5, 2_000)))
     times: list[float] = []  # per update, one entry a block
     while updates * sum(times) < seconds or len(times) < 3:
         learning, taken = block(learning, updates)
@@ -87,6 +99,7 @@ def measure_updates(name: str, options: Any, shapes: Shapes, *, seconds: float =
         "compile_s": compile_s,
         "blocks": len(times),
         "updates_per_block": updates,
+        "updates_per_loop": bench.loop or updates,
     }
 
 

@@ -8,12 +8,15 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from calql.engine import mixing
+from calql.engine.counters import Counts
 from calql.engine.replay import Replay, insert
 from calql.methods.base import Method, Metrics, Spec, Transitions
 
 Arrays = list[jax.Array]
+SHORT = 12  # such parts of a block go on online while a seed waits for its turn
 
 
 class Learning(NamedTuple):
@@ -100,6 +103,25 @@ class Program:
         trained: Arrays = jax.lax.fori_loop(0, last, step, _joined(leaves, together))
         return jax.tree.unflatten(structure, _apart(trained, together))
 
+    def advance(
+        self,
+        learning: Learning,
+        rows: tuple[Transitions, Replay],
+        keys: jax.Array,
+        from_logged: Counts,
+        calls: Counts,
+        logged_start: Counts,
+        *,
+        loop: int | None,
+    ) -> Learning:
+        """`calls` [seed] updates of each seed: one loop as long as it takes, or several of the length `loop`."""
+        most = int(calls.max())
+        shares, start = from_logged.astype(np.int32), logged_start.astype(np.int32)
+        for done in range(0, most, loop or max(most, 1)):
+            due = np.clip(calls - done, 0, loop or most).astype(np.int32)
+            learning = self.train(learning, *rows, keys, shares, due, start, rounds=loop)
+        return learning
+
     @partial(jax.jit, static_argnums=0)
     def values(self, state: Any, observations: jax.Array, actions: jax.Array) -> jax.Array | None:
         """Q [seed, batch] of logged pairs, or None."""
@@ -141,6 +163,11 @@ def _apart(packed: Arrays, together: list[list[int]]) -> Arrays:
     }
     alone = iter(packed[:count])
     return [found[place] if place in found else next(alone) for place in range(count + len(found))]
+
+
+def short_part(block: int) -> int:
+    """Updates in the least that the device is given: a GPU gets loops of this length, and no others."""
+    return max(block // SHORT, 1)
 
 
 @partial(jax.jit, donate_argnums=0)

@@ -20,7 +20,7 @@ from calql.engine.evaluation import Evaluations, copied, evaluate_afresh, requir
 from calql.engine.mixing import offline_rows
 from calql.engine.output import Output
 from calql.engine.plan import Plan, Probe
-from calql.engine.program import Learning, Program, clear_sums, insert_all
+from calql.engine.program import Learning, Program, clear_sums, insert_all, short_part
 from calql.engine.replay import Replay, empty_like, first_rows
 from calql.engine.rollout import Episode, Stage
 from calql.engine.speed import DeviceWatch, Stopwatch
@@ -29,7 +29,6 @@ from calql.engine.workers import Crews
 from calql.methods.base import Policy
 from calql.results import Display, Sink
 
-SHORT = 12  # such parts of a block go on online while a seed waits for its turn
 PATIENCE_S = 0.2  # spent on waiting for evaluations before looking again whether to stop
 
 
@@ -60,7 +59,7 @@ class Run:
         self._crews = Crews(stage, plan.workers, self.options.seeds * self.options.trajectories)
         self._watches, self._device = {"offline": Stopwatch(), "online": Stopwatch()}, DeviceWatch()
         self._giver = ThreadPoolExecutor(1, thread_name_prefix="calql-giver")
-        self._short = max(self.options.block // SHORT, 1)
+        self._short = short_part(self.options.block)
         self._block = self.options.block // self._short * self._short
         # A GPU is given loops of one length fixed for good: it takes the next while it is still at the last one. Where
         # updates follow single steps, most of such a loop would be for nothing.
@@ -219,12 +218,9 @@ class Run:
 
     def _give(self, calls: Counts, from_logged: list[int], first: Counts) -> Learning:
         """The learning after `calls` updates of each seed, given at once or by pieces."""
-        learning, inputs = self.learning, (self.plan.inputs.logged, self.replay, self._update_keys)
-        shares, starts = np.array(from_logged, np.int32), first.astype(np.int32)
-        for done in range(0, int(calls.max()), self._piece or self._block):
-            due = np.clip(calls - done, 0, self._piece or self._block).astype(np.int32)
-            learning = self.program.train(learning, *inputs, shares, due, starts, rounds=self._piece)
-        return learning
+        rows = self.plan.inputs.logged, self.replay
+        shares, keys = np.array(from_logged), self._update_keys
+        return self.program.advance(self.learning, rows, keys, shares, calls, first, loop=self._piece)
 
     def _rounds(self, calls: Counts) -> int:
         """Those that the device goes through: whole pieces."""

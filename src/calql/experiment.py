@@ -33,7 +33,6 @@ PACKAGES = (
     "jaxlib",
     "equinox",
     "optax",
-    "orbax-checkpoint",
     "gymnasium",
     "gymnasium-robotics",
     "mujoco",

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import platform
+import signal
 import subprocess
 import sys
-import threading
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import hypothesis.extra.numpy as hnp
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from calql.engine.checkpoint import KEPT, Checkpoints, as_disk_error, pack, unpack
 from calql.errors import UserError
@@ -28,41 +35,129 @@ def test_what_is_saved_comes_back(tmp_path: Path) -> None:
     assert back["b"][1].shape == (0, 2)
 
 
+@given(
+    st.lists(
+        hnp.arrays(
+            st.sampled_from([np.float32, np.float64, np.int32, np.int64, np.uint8, np.uint32, np.bool_]),
+            hnp.array_shapes(min_dims=0, max_dims=3, max_side=4),
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_every_kind_of_array_comes_back_to_the_bit(arrays: list[np.ndarray]) -> None:
+    named = {f"part/{n:04d}": array.T for n, array in enumerate(arrays)}  # not contiguous, as slices are
+    with tempfile.TemporaryDirectory() as folder:
+        Checkpoints(Path(folder)).save(named)
+        back = Checkpoints(Path(folder)).load()
+    assert list(back) == list(named)
+    for name, array in named.items():
+        assert (back[name].dtype, back[name].shape) == (array.dtype, array.shape)
+        assert back[name].tobytes() == array.tobytes()
+
+
 def test_only_the_newest_few_are_kept(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path / "c")
     for number in range(5):
         checkpoints.save({"n": np.array(number)})
     assert int(checkpoints.load()["n"]) == 4
-    assert len([p for p in (tmp_path / "c").iterdir() if p.name.isdigit()]) == KEPT
+    assert len(list((tmp_path / "c").iterdir())) == KEPT
+
+
+def test_the_newest_is_that_of_the_highest_number(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path / "c")
+    for number in range(12):
+        checkpoints.save({"n": np.array(number)})
+    assert checkpoints.latest == 11
+    assert int(Checkpoints(tmp_path / "c").load()["n"]) == 11
 
 
 def test_a_half_written_one_is_never_read(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path / "c")
-    checkpoints.save({"n": np.array(7)})
-    checkpoints.close()
-    torn = tmp_path / "c" / "1.orbax-checkpoint-tmp-0"
-    torn.mkdir()
-    (torn / "junk").write_text("torn")
+    """Nor in the way of the next."""
+    Checkpoints(tmp_path / "c").save({"n": np.array(7)})
+    (tmp_path / "c" / "1.partial").write_text("torn")
     again = Checkpoints(tmp_path / "c")
     assert int(again.load()["n"]) == 7
+    again.save({"n": np.array(8)})
+    assert int(again.load()["n"]) == 8
+    assert sorted(path.name for path in (tmp_path / "c").iterdir()) == ["0.npz", "1.npz"]
 
 
-def test_memory_is_given_back_at_once_and_once_more_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads that write a checkpoint free some of it after they have said that it is written."""
-    threads, twice = [], threading.Event()
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import numpy as np
+from calql.engine import checkpoint
 
-    def noted() -> None:
-        threads.append(threading.current_thread())
-        if len(threads) == 2:
-            twice.set()
+checkpoints = checkpoint.Checkpoints(Path(sys.argv[1]))
+checkpoints.save({"n": np.array(1)})
+checkpoint.os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+checkpoints.save({"n": np.array(2)})
+"""
+
+
+def test_killed_while_it_writes_the_one_before_is_there(tmp_path: Path) -> None:
+    """When all is written, and nothing is said to be."""
+    ended = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "c")], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert (tmp_path / "c" / "1.partial").exists()
+    assert int(Checkpoints(tmp_path / "c").load()["n"]) == 1
+
+
+@pytest.mark.parametrize("where", [0.3, 0.9])
+def test_a_damaged_one_is_named(tmp_path: Path, where: float) -> None:
+    checkpoints = Checkpoints(tmp_path / "c")
+    checkpoints.save({"n": np.arange(1000.0)})
+    path = tmp_path / "c" / "0.npz"
+    data = bytearray(path.read_bytes())
+    data[int(where * len(data))] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=r"0\.npz.*damaged"):
+        checkpoints.load()
+    path.write_bytes(data[: len(data) // 2])
+    with pytest.raises(UserError, match="delete it"):
+        checkpoints.load()
+
+
+def test_a_disk_that_fills_up_leaves_the_last_one_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoints = Checkpoints(tmp_path / "c")
+    checkpoints.save({"n": np.array(7)})
+
+    def full(file: Any, **arrays: Any) -> None:
+        file.write(b"some of it")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("calql.engine.checkpoint.np.savez", full)
+    with pytest.raises(UserError, match="disk is full"):
+        checkpoints.save({"n": np.array(8)})
+    assert [path.name for path in (tmp_path / "c").iterdir()] == ["0.npz"]
+
+
+def test_a_file_system_that_cannot_sync_is_believed_and_others_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(code: int) -> Callable[[int], None]:
+        def fsync(file: int) -> None:
+            raise OSError(code, os.strerror(code))
+
+        return fsync
 
     checkpoints = Checkpoints(tmp_path / "c")
-    monkeypatch.setattr(checkpoints, "_give_back", noted)  # of this one: those of other tests may still be due
-    monkeypatch.setattr("calql.engine.checkpoint.LATER_S", 0.01)
+    monkeypatch.setattr("calql.engine.checkpoint.os.fsync", failing(errno.EINVAL))
     checkpoints.save({"n": np.array(7)})
-    assert twice.wait(30.0)
-    assert threads[0] is threading.main_thread()
-    assert threads[1] is not threading.main_thread()
+    monkeypatch.setattr("calql.engine.checkpoint.os.fsync", failing(errno.EIO))
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        checkpoints.save({"n": np.array(8)})
+    assert int(checkpoints.load()["n"]) == 7
+
+
+def test_checkpoints_of_an_older_version_are_not_taken_for_none(tmp_path: Path) -> None:
+    """A run that found none would begin again, and throw its rows away."""
+    (tmp_path / "c" / "3").mkdir(parents=True)
+    with pytest.raises(UserError, match="older version"):
+        Checkpoints(tmp_path / "c")
 
 
 def test_no_checkpoint_says_what_to_do(tmp_path: Path) -> None:

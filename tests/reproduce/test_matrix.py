@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from reproduce_cells import tiny_cell
 
+from calql.engine.checkpoint import whole
 from calql.reproduce.cells import Cell
 from calql.reproduce.engine import Stop, Tell, workers_of
 from calql.reproduce.estimate import size_of
@@ -145,8 +146,7 @@ def test_a_deadline_leaves_time_for_checkpoints_and_the_report() -> None:
 
 def _checkpoint(folder: Path) -> int:
     """Number of the newest checkpoint, -1 before the first."""
-    names = [path.name for path in (folder / "run" / "checkpoints").glob("*")]
-    return max((int(name) for name in names if name.isdigit()), default=-1)
+    return max((int(path.stem) for path in whole(folder / "run" / "checkpoints")), default=-1)
 
 
 def _metrics(folder: Path) -> bytes:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from reproduce_cells import tiny_cell
 
+from calql.engine.checkpoint import whole
 from calql.reproduce.engine import Stop
 from calql.reproduce.folders import status
 from calql.reproduce.ray_engine import RayEngine, pack, unpack
@@ -103,22 +104,22 @@ def _environments(root: Path) -> dict[Path, dict[str, str]]:
 
 def test_an_archive_of_a_cell_holds_whole_checkpoints_only(tmp_path: Path) -> None:
     run = tmp_path / "cell" / "run"
-    for name in ("0", "1", "2.orbax-checkpoint-tmp"):
-        (run / "checkpoints" / name).mkdir(parents=True)
-        (run / "checkpoints" / name / "arrays").write_text(name)
+    (run / "checkpoints").mkdir(parents=True)
+    for name in ("0.npz", "1.npz", "2.partial"):
+        (run / "checkpoints" / name).write_text(name)
     (run / "metrics.jsonl").write_text("{}\n")
     (tmp_path / "cell" / ".lock").touch()
     unpack(pack(tmp_path / "cell"), tmp_path / "copy")
     found = sorted(path.relative_to(tmp_path / "copy").as_posix() for path in (tmp_path / "copy").rglob("*"))
     assert [name for name in found if (tmp_path / "copy" / name).is_file()] == [
-        "run/checkpoints/0/arrays",
-        "run/checkpoints/1/arrays",
+        "run/checkpoints/0.npz",
+        "run/checkpoints/1.npz",
         "run/metrics.jsonl",
     ]
 
 
 def _checkpoints(folder: Path) -> list[Path]:
-    return [path for path in (folder / "run" / "checkpoints").glob("*") if path.name.isdigit()]
+    return whole(folder / "run" / "checkpoints")
 
 
 def _wait_until(condition: Any, seconds: float = 240.0) -> None:

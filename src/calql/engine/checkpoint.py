@@ -1,62 +1,64 @@
-"""Checkpoints: arrays by name, written whole or not at all, the newest few kept."""
+"""Checkpoints: arrays by name in a file, written whole or not at all, the newest few kept."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import errno
-import gc
-import logging
-import threading
+import os
+import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
-import orbax.checkpoint as ocp
 from numpy.typing import NDArray
 
 from calql.errors import UserError
 
 KEPT = 2
+WHOLE, PARTIAL = ".npz", ".partial"
 M_MMAP_THRESHOLD = -3  # of mallopt
-LATER_S = 1.0  # after a checkpoint, memory is given back once more: its writers free some of it when it is done
 MAPPED = 2**20  # bytes from which on an array is mapped for itself, and goes back to the system when it is freed
 Arrays = dict[str, NDArray[Any]]
 
-logging.getLogger("absl").setLevel(logging.ERROR)
-
 
 class Checkpoints:
-    """Numbered checkpoints in a folder. A half-written one has a temporary name and is never read."""
+    """Numbered files of NumPy's format in a folder. A half-written one has another name and is never read."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(path.is_dir() and path.name.isdigit() for path in folder.iterdir()):
+            raise UserError(
+                "holds checkpoints of an older version, which wrote a folder for each",
+                where=str(folder),
+                mend="go on with the version of calql that began the run (config.json names it), or start it again",
+            )
         _of_c("mallopt", M_MMAP_THRESHOLD, MAPPED)  # else glibc raises it with each large array that is freed
-        options = ocp.CheckpointManagerOptions(max_to_keep=KEPT, enable_async_checkpointing=False)
-        self._manager = ocp.CheckpointManager(folder.absolute(), options=options)
 
     @property
     def latest(self) -> int | None:
-        return self._manager.latest_step()
+        return max((int(path.stem) for path in whole(self._folder)), default=None)
 
     def save(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         number = 0 if self.latest is None else self.latest + 1
+        partial = self._folder / f"{number}{PARTIAL}"
         try:
-            self._manager.save(number, args=ocp.args.StandardSave(dict(arrays)))
-            self._manager.wait_until_finished()
-        except (OSError, ValueError) as error:
+            with partial.open("wb") as file:
+                np.savez(file, **arrays)  # type: ignore[arg-type]  # its stub has allow_pickle among the arrays
+                _to_disk(file.fileno())
+            partial.rename(partial.with_suffix(WHOLE))
+            self._settle()
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)  # it may be what fills the disk
             raise as_disk_error(error, self._folder) from error
-        gc.collect()  # Orbax leaves arrays in cycles, which Python may not look for until much later
-        self._give_back()
-        later = threading.Timer(LATER_S, self._give_back)
-        later.daemon = True
-        later.start()
-
-    @staticmethod
-    def _give_back() -> None:
-        """To the system, what is free."""
+        for path in whole(self._folder):
+            if int(path.stem) <= number - KEPT:
+                path.unlink(missing_ok=True)
         _of_c("malloc_trim", 0)
 
     def load(self) -> Arrays:
@@ -65,10 +67,36 @@ class Checkpoints:
             raise UserError(
                 "holds no complete checkpoint", where=str(self._folder), mend="start the run again without --resume"
             )
-        return dict(self._manager.restore(self.latest, args=ocp.args.StandardRestore()))
+        path = self._folder / f"{self.latest}{WHOLE}"
+        try:
+            with np.load(path) as found:
+                return {name: found[name] for name in found.files}
+        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
+            raise UserError(
+                f"is damaged ({error})", where=str(path), mend="delete it: the run goes on from the one before it"
+            ) from error
 
-    def close(self) -> None:
-        self._manager.close()
+    def _settle(self) -> None:
+        """The new name is on the disk too."""
+        folder = os.open(self._folder, os.O_RDONLY)
+        try:
+            _to_disk(folder)
+        finally:
+            os.close(folder)
+
+
+def whole(folder: Path) -> list[Path]:
+    """The complete checkpoints in a folder, which need not exist."""
+    return [path for path in folder.glob(f"*{WHOLE}") if path.stem.isdigit()]
+
+
+def _to_disk(file: int) -> None:
+    """Wait until it is there; a file system that cannot tell is believed."""
+    try:
+        os.fsync(file)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
 
 
 def _of_c(function: str, *arguments: int) -> None:
@@ -80,7 +108,7 @@ def _of_c(function: str, *arguments: int) -> None:
 def as_disk_error(error: Exception, where: Path) -> Exception:
     """A full disk as something a user can mend; anything else as it is."""
     full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-    if full or "No space left" in str(error) or "RESOURCE_EXHAUSTED" in str(error):
+    if full or "No space left" in str(error):
         return UserError(
             "the disk is full",
             where=str(where),

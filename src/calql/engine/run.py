@@ -373,5 +373,4 @@ class Run:
         self.stepper.close()
         self._giver.shutdown()
         self._device.close()
-        self.checkpoints.close()
         self.output.close()

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from calql.engine.checkpoint import whole
 from calql.errors import UserError
 from calql.reproduce.cells import RUN, Cell
 from calql.reproduce.engine import Reporter, Stop, Tell, workers_of
@@ -188,10 +189,8 @@ def pack(folder: Path) -> bytes:
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
         checkpoints = folder / RUN / "checkpoints"
-        if checkpoints.is_dir():
-            for path in sorted(checkpoints.iterdir()):
-                if path.name.isdigit():  # others are half-written
-                    tar.add(path, path.relative_to(folder).as_posix())
+        for path in sorted(whole(checkpoints)):
+            tar.add(path, path.relative_to(folder).as_posix())
         for path in sorted(folder.rglob("*")):
             if path.is_file() and checkpoints not in path.parents and path.name != LOCK:
                 tar.add(path, path.relative_to(folder).as_posix())
@@ -205,8 +204,7 @@ def unpack(snapshot: bytes, folder: Path) -> None:
 
 
 def _checkpoints(folder: Path) -> frozenset[str]:
-    place = folder / RUN / "checkpoints"
-    return frozenset(path.name for path in place.iterdir() if path.name.isdigit()) if place.is_dir() else frozenset()
+    return frozenset(path.name for path in whole(folder / RUN / "checkpoints"))
 
 
 def _ray(address: str) -> Any:

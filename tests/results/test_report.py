@@ -174,6 +174,20 @@ def test_dead_seed_and_entropy(tmp_path: Path) -> None:
     assert titles <= findings(folder)
 
 
+@pytest.mark.parametrize(
+    ("last", "titles"), [(2_000.0, {"The TD loss is growing without bound in 1 of 4 seeds"}), (20.0, set())]
+)
+def test_one_seed_that_diverges_is_found_among_the_others(tmp_path: Path, last: float, titles: set[str]) -> None:
+    folder = make_run(tmp_path / "run")
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    next(row for row in reversed(rows) if row["seed"] == 2)["td_loss"] = last
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run = read_run(folder)
+    found = diagnose(run, summarise(run))
+    assert {finding.title for finding in found} == titles
+    assert all("Seeds: 2." in finding.text for finding in found)
+
+
 def test_headline_tells_a_drop_from_none(tmp_path: Path) -> None:
     calm, dip = read_run(make_run(tmp_path / "a", seeds=1)), read_run(make_run(tmp_path / "b", seeds=1, dip=0.5))
     assert "No evaluation after the switch was below it." in headline(calm, summarise(calm))

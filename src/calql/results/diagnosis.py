@@ -157,15 +157,25 @@ def _entropy(run: Run, summary: Summary) -> Iterator[Finding]:
 
 
 def _td_loss(run: Run, summary: Summary) -> Iterator[Finding]:
-    losses = [float(row["td_loss"]) for row in run.rows if row.get("td_loss") is not None]
-    middle = float(np.median(losses)) if losses else 0.0
-    last = _mean(_latest(run), "td_loss")
-    if len(losses) > 8 and last is not None and middle > 0 and last > 50 * middle:
-        yield Finding(
-            "problem",
-            "The TD loss is growing without bound",
-            f"It is {last:.3g} at the last evaluation, {middle:.3g} at the median one: the critics are diverging.",
-        )
+    """Of each seed by itself: the mean over seeds would hide which one, and when there are many, that any does."""
+    grown = {}
+    for seed in run.seeds:
+        losses = [float(row["td_loss"]) for row in run.of_seed(seed) if row.get("td_loss") is not None]
+        middle = float(np.median(losses)) if losses else 0.0
+        if len(losses) > 8 and losses[-1] > 50 * middle > 0:
+            grown[seed] = losses[-1], middle
+    if not grown:
+        return
+    worst = max(grown, key=lambda seed: grown[seed][0])
+    who = "" if len(run.seeds) == 1 else f" in {len(grown)} of {len(run.seeds)} seeds"
+    named = "" if len(run.seeds) == 1 else f" Seeds: {_list(list(grown))}."
+    yield Finding(
+        "problem",
+        f"The TD loss is growing without bound{who}",
+        f"It is {grown[worst][0]:.3g} at the last evaluation{'' if not who else f' of seed {worst}'}, "
+        f"{grown[worst][1]:.3g} at the median one: the critics are diverging.{named} "
+        "Scores may look well for a while yet: earlier evaluations are worth more than the last.",
+    )
 
 
 def _few(run: Run, summary: Summary) -> Iterator[Finding]:

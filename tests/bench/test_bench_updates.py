@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import pytest
-from toy_task import tiny_options
+from toy_task import noted_loops, tiny_options
 
 from calql.bench.growth import AXES, draw_growth, measure_growth
 from calql.bench.products import measure_products, products_of
 from calql.bench.updates import Shapes, measure_updates
 from calql.cli import main
-from calql.engine.program import Program
 
 TINY = ["--critic-widths", "8", "--policy-widths", "8", "--batch-size", "4", "--sampled-actions", "2"]
 SHAPES = Shapes(observation=4, action=2, transitions=100, episode=20)
@@ -48,14 +46,7 @@ def test_on_a_gpu_the_loops_of_runs_are_measured(monkeypatch: pytest.MonkeyPatch
     options = tiny_options("cal-ql")
     any_length = measure_products("cal-ql", options, SHAPES, seconds=0.1)
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    given: list[int | None] = []
-    original = Program.train
-
-    def noted(program: Program, *inputs: Any, rounds: int | None) -> Any:
-        given.append(rounds)
-        return original(program, *inputs, rounds=rounds)
-
-    monkeypatch.setattr(Program, "train", noted)
+    given = noted_loops(monkeypatch)
     fixed = measure_products("cal-ql", options, SHAPES, seconds=0.1)
     assert (fixed["products"], fixed["gflop_per_update"]) == (any_length["products"], any_length["gflop_per_update"])
     measured = measure_updates("cal-ql", options, SHAPES, seconds=0.1)

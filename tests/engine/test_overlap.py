@@ -70,14 +70,7 @@ def test_pieces_of_fixed_length_give_the_rows_of_whole_blocks(
     lag: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As an accelerator is given its blocks; also where nothing that is due is a whole number of pieces."""
-    given: list[int | None] = []
-    original = Program.train
-
-    def noted(program: Program, *inputs: Any, rounds: int | None) -> Any:
-        given.append(rounds)
-        return original(program, *inputs, rounds=rounds)
-
-    monkeypatch.setattr(Program, "train", noted)
+    given = toy.noted_loops(monkeypatch)
     whole = read_rows(begin(tmp_path / "whole", lag=lag).folder / "metrics.jsonl")
     assert set(given) == {None}
     monkeypatch.setattr(Plan, "on_accelerator", True)

@@ -9,10 +9,12 @@ from typing import Any
 import gymnasium
 import jax
 import numpy as np
+import pytest
 
 from calql.data import Dataset
 from calql.engine.inputs import prepare
 from calql.engine.options import RunOptions
+from calql.engine.program import Program
 from calql.methods import METHODS, Method
 from calql.methods.base import Transitions
 from calql.reference import Fit
@@ -177,3 +179,16 @@ def same(left: Any, right: Any) -> None:
 def close(left: Any, right: Any, tolerance: float = 2e-4) -> None:
     for a, b in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True):
         np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=tolerance, atol=tolerance)
+
+
+def noted_loops(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
+    """The lengths of the loops of updates given from now on; None for one as long as it takes."""
+    given: list[int | None] = []
+    original = Program.train
+
+    def noted(program: Program, *inputs: Any, rounds: int | None) -> Any:
+        given.append(rounds)
+        return original(program, *inputs, rounds=rounds)
+
+    monkeypatch.setattr(Program, "train", noted)
+    return given

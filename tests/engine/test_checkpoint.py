@@ -91,7 +91,7 @@ from calql.engine import checkpoint
 
 checkpoints = checkpoint.Checkpoints(Path(sys.argv[1]))
 checkpoints.save({"n": np.array(1)})
-checkpoint.os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
 checkpoints.save({"n": np.array(2)})
 """
 
@@ -145,9 +145,9 @@ def test_a_file_system_that_cannot_sync_is_believed_and_others_are_not(
         return fsync
 
     checkpoints = Checkpoints(tmp_path / "c")
-    monkeypatch.setattr("calql.engine.checkpoint.os.fsync", failing(errno.EINVAL))
+    monkeypatch.setattr("os.fsync", failing(errno.EINVAL))
     checkpoints.save({"n": np.array(7)})
-    monkeypatch.setattr("calql.engine.checkpoint.os.fsync", failing(errno.EIO))
+    monkeypatch.setattr("os.fsync", failing(errno.EIO))
     with pytest.raises(OSError, match=os.strerror(errno.EIO)):
         checkpoints.save({"n": np.array(8)})
     assert int(checkpoints.load()["n"]) == 7

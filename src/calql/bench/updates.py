@@ -12,7 +12,7 @@ import numpy as np
 
 from calql.engine.inputs import columns_of, on_device
 from calql.engine.options import RunOptions
-from calql.engine.program import Learning, Program, short_part
+from calql.engine.program import Learning, Program, on_accelerator, short_part, whole_loops
 from calql.engine.replay import Replay, empty_like
 from calql.methods import method_entry
 from calql.methods.base import Method, Spec, Transitions
@@ -52,7 +52,7 @@ class Bench:
     def __init__(self, name: str, options: Any, shapes: Shapes) -> None:
         method: Method = method_entry(name).make(options)
         self.minibatches, self._seeds = method.minibatches, shapes.seeds
-        self.loop = None if jax.default_backend() == "cpu" else short_part(RunOptions().block)
+        self.loop = short_part(RunOptions().block) if on_accelerator() else None
         self.program, self.logged = Program(method), random_data(shapes, method.columns)
         self.keys = jax.random.split(jax.random.key(0), shapes.seeds)
         state = self.program.start(self.keys, Spec((shapes.observation,), shapes.action))
@@ -68,7 +68,7 @@ class Bench:
 
     def whole_loops(self, updates: int) -> int:
         """So many updates, or a few more, that no loop is gone through for nothing."""
-        return -(-updates // (self.loop or 1)) * (self.loop or 1)
+        return whole_loops(updates, self.loop)
 
 
 def measure_updates(name: str, options: Any, shapes: Shapes, *, seconds: float = 5.0) -> dict[str, Any]:

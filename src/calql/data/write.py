@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
 
 from calql.data.dataset import Dataset
 from calql.errors import UserError
+from calql.files import written_whole
 
 
 def write_npz(dataset: Dataset, path: str | Path) -> Path:
@@ -16,32 +16,22 @@ def write_npz(dataset: Dataset, path: str | Path) -> Path:
     target = Path(path).expanduser()
     if target.suffix != ".npz":
         raise UserError("a written dataset is an .npz file", where=str(target), mend="end its name in .npz")
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        _write(dataset, unfinished)
-        os.replace(unfinished, target)
+        with written_whole(target) as file:
+            np.savez(
+                file,
+                observations=dataset.observations,
+                actions=dataset.actions,
+                rewards=dataset.rewards,
+                next_observations=dataset.next_observations,
+                terminals=dataset.terminals,
+                timeouts=dataset.truncated,
+            )
     except OSError as error:
         raise UserError(
             f"cannot be written ({error.strerror or error})",
             where=str(target),
             mend="free some space or choose another folder",
         ) from error
-    finally:
-        unfinished.unlink(missing_ok=True)
     return target
-
-
-def _write(dataset: Dataset, path: Path) -> None:
-    with path.open("wb") as file:
-        np.savez(
-            file,
-            observations=dataset.observations,
-            actions=dataset.actions,
-            rewards=dataset.rewards,
-            next_observations=dataset.next_observations,
-            terminals=dataset.terminals,
-            timeouts=dataset.truncated,
-        )
-        file.flush()
-        os.fsync(file.fileno())

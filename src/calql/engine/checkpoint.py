@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import os
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calql.errors import UserError
+from calql.files import written_whole
 
 KEPT = 2
 WHOLE, PARTIAL = ".npz", ".partial"
@@ -45,20 +45,15 @@ class Checkpoints:
 
     def save(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         number = 0 if self.latest is None else self.latest + 1
-        partial = self._folder / f"{number}{PARTIAL}"
+        path = self._folder / f"{number}{WHOLE}"
         try:
-            with partial.open("wb") as file:
+            with written_whole(path, aside=path.with_suffix(PARTIAL)) as file:
                 np.savez(file, **arrays)  # type: ignore[arg-type]  # its stub has allow_pickle among the arrays
-                _to_disk(file.fileno())
-            partial.rename(partial.with_suffix(WHOLE))
-            self._settle()
         except OSError as error:
-            with contextlib.suppress(OSError):
-                partial.unlink(missing_ok=True)  # it may be what fills the disk
             raise as_disk_error(error, self._folder) from error
-        for path in whole(self._folder):
-            if int(path.stem) <= number - KEPT:
-                path.unlink(missing_ok=True)
+        for old in whole(self._folder):
+            if int(old.stem) <= number - KEPT:
+                old.unlink(missing_ok=True)
         _of_c("malloc_trim", 0)
 
     def load(self) -> Arrays:
@@ -76,27 +71,10 @@ class Checkpoints:
                 f"is damaged ({error})", where=str(path), mend="delete it: the run goes on from the one before it"
             ) from error
 
-    def _settle(self) -> None:
-        """The new name is on the disk too."""
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            _to_disk(folder)
-        finally:
-            os.close(folder)
-
 
 def whole(folder: Path) -> list[Path]:
     """The complete checkpoints in a folder, which need not exist."""
     return [path for path in folder.glob(f"*{WHOLE}") if path.stem.isdigit()]
-
-
-def _to_disk(file: int) -> None:
-    """Wait until it is there; a file system that cannot tell is believed."""
-    try:
-        os.fsync(file)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
 
 
 def _of_c(function: str, *arguments: int) -> None:

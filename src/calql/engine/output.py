@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from calql.engine.counters import Counters
 from calql.engine.plan import Plan, Probe
 from calql.engine.speed import Stopwatch, resident_mb
+from calql.files import written_whole
 from calql.results import Display, MetricsLog, Row, Sink
 
 
@@ -72,10 +73,8 @@ class Output:
 
     def calibration(self, moment: str, probe: Probe, q: NDArray[Any]) -> None:
         """Q against return-to-go on logged states, for the report."""
-        path = self._folder / f"calibration-{moment}.npz"
-        temporary = path.with_name(f".{path.name}")
-        np.savez(temporary, q=q, return_to_go=probe.return_to_go, held_out=np.array(probe.held_out))
-        temporary.rename(path)
+        with written_whole(self._folder / f"calibration-{moment}.npz") as file:
+            np.savez(file, q=q, return_to_go=probe.return_to_go, held_out=np.array(probe.held_out))
 
     def progress(self, counters: Counters, watch: Stopwatch) -> None:
         seeds = self._plan.options.seeds

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
 from calql.data import Dataset
 from calql.engine.inputs import Inputs, prepare
 from calql.engine.options import RunOptions
+from calql.engine.program import on_accelerator
 from calql.methods.base import Method
 from calql.reference import Fit, MonteCarlo, over_episodes
 from calql.tasks.base import Task
@@ -56,8 +56,7 @@ class Plan:
 
     @property
     def on_accelerator(self) -> bool:
-        """Whether updates leave the cores of the CPU alone."""
-        return jax.default_backend() != "cpu"
+        return on_accelerator()
 
     @property
     def capacity(self) -> int:

@@ -170,6 +170,16 @@ def short_part(block: int) -> int:
     return max(block // SHORT, 1)
 
 
+def whole_loops(updates: int, loop: int | None) -> int:
+    """Updates that the device goes through for so many: those of whole loops, where these have a fixed length."""
+    return -(-updates // (loop or 1)) * (loop or 1)
+
+
+def on_accelerator() -> bool:
+    """Whether updates leave the cores of the CPU alone."""
+    return jax.default_backend() != "cpu"
+
+
 @partial(jax.jit, donate_argnums=0)
 def insert_all(replay: Replay, episodes: Transitions, lengths: jax.Array) -> Replay:
     """Put one padded episode [seed, limit, ...] into each seed's buffer; length 0 leaves it alone."""

@@ -20,7 +20,7 @@ from calql.engine.evaluation import Evaluations, copied, evaluate_afresh, requir
 from calql.engine.mixing import offline_rows
 from calql.engine.output import Output
 from calql.engine.plan import Plan, Probe
-from calql.engine.program import Learning, Program, clear_sums, insert_all, short_part
+from calql.engine.program import Learning, Program, clear_sums, insert_all, short_part, whole_loops
 from calql.engine.replay import Replay, empty_like, first_rows
 from calql.engine.rollout import Episode, Stage
 from calql.engine.speed import DeviceWatch, Stopwatch
@@ -212,7 +212,7 @@ class Run:
             begun,
             copied(self.learning.updates),
             updates=int(gradient_steps.sum()),
-            rounds=self._rounds(calls) * self.program.method.minibatches,
+            rounds=whole_loops(int(calls.max()), self._piece) * self.program.method.minibatches,
         )
         self.output.progress(self.counters, self.watch)
 
@@ -221,11 +221,6 @@ class Run:
         rows = self.plan.inputs.logged, self.replay
         shares, keys = np.array(from_logged), self._update_keys
         return self.program.advance(self.learning, rows, keys, shares, calls, first, loop=self._piece)
-
-    def _rounds(self, calls: Counts) -> int:
-        """Those that the device goes through: whole pieces."""
-        piece = self._piece or 1
-        return -(-int(calls.max()) // piece) * piece
 
     def _logged_shares(self, first: Counts) -> list[int]:
         """Rows of each seed's batches that are drawn from logged data."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from calql.errors import UserError
+from calql.files import written_whole
 
 Row = dict[str, Any]
 
@@ -42,7 +42,7 @@ class MetricsLog:
                 where=str(self.path),
                 mend="the file was changed by hand: put it back, or start a new run",
             )
-        _replace(self.path, b"".join(line + b"\n" for line in lines[:rows]))
+        write_atomically(self.path, b"".join(line + b"\n" for line in lines[:rows]))
 
     def _torn(self) -> bool:
         if not self.path.exists() or self.path.stat().st_size == 0:
@@ -97,21 +97,7 @@ def _is_row(line: bytes) -> bool:
         return False
 
 
-def _replace(path: Path, content: bytes) -> None:
-    """Put new content under a name in one step."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
 def write_atomically(path: Path, content: str | bytes) -> None:
     """A whole file or none: for reports and summaries that others may be reading."""
-    _replace(path, content.encode() if isinstance(content, str) else content)
+    with written_whole(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)

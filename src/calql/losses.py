@@ -74,6 +74,12 @@ def pessimistic_best(q_targets: jax.Array) -> jax.Array:
     return jnp.max(jnp.min(q_targets, axis=0), axis=-1)
 
 
+def at_best(values: jax.Array, q_targets: jax.Array) -> jax.Array:
+    """Of values [batch, sample], those of the actions that `pessimistic_best` takes [batch]."""
+    best = jnp.argmax(jnp.min(q_targets, axis=0), axis=-1, keepdims=True)
+    return jnp.take_along_axis(values, best, axis=-1)[..., 0]
+
+
 def squared_error(q: jax.Array, target: jax.Array) -> jax.Array:
     """Mean squared TD error per critic, without the factor 1/2: q [critic, batch], target [batch]."""
     return jnp.mean((q - target) ** 2, axis=-1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 import jax
+import jax.numpy as jnp
 import optax
 
 Parameters = TypeVar("Parameters")
@@ -18,3 +19,10 @@ def descend(
     """One Adam step down the gradient: the new parameters and moments."""
     direction, adam = ADAM.update(gradient, adam)
     return jax.tree.map(lambda p, d: p - rate * d, parameters, direction), adam
+
+
+def drift(
+    adam: optax.OptState, parameters: Parameters, rate: jax.Array | float
+) -> tuple[Parameters, optax.OptState]:
+    """An Adam step with gradient 0: moments decay, and the parameters go on by what is left of them."""
+    return descend(jax.tree.map(jnp.zeros_like, parameters), adam, parameters, rate)

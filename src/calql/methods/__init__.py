@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -71,20 +70,7 @@ PRESETS: dict[str, Mapping[str, Any]] = {
         "split_at_jumps": True,
         "failure_test": "last",
     },
-    "wsrl": {
-        "output_gain": 2.0**0.5,
-        "dual_form": "softplus",
-        "conservative_weight": 1.0,
-        "last_hidden_gain": 0.01,
-        "log_std_offset": 0.0,
-        "log_std_range": (math.log(1e-5), math.log(10.0)),
-        "temperature_form": "softplus",
-        "temperature_states": "next",
-        "temperature_samples": 10,
-        "critic_loss": "mean",
-        "shared_head": True,
-        "target_with_replacement": True,
-    },
+    "wsrl": wsrl.PORT,
 }
 
 

@@ -22,6 +22,7 @@ from calql.networks import (
     Spec,
     Style,
     TanhGaussianPolicy,
+    draws,
     for_policy,
     kernel_here,
     kernel_notes,
@@ -31,7 +32,7 @@ from calql.networks import (
     q_values,
     sample,
 )
-from calql.optimise import ADAM, descend
+from calql.optimise import ADAM, descend, drift
 
 
 class Numbers(NamedTuple):
@@ -102,7 +103,9 @@ class ActorCritic(Defaults):
         else:
             penalty = weight * gaps
         metrics |= {"conservative_gap": jnp.mean(gaps)} | bound_rates
-        return self.over_critics(td + self.penalty_mask(key_gap) * penalty), metrics
+        if not self.options.penalised_critics:
+            return self.over_critics(td + penalty), metrics
+        return self.over_critics(td) + self.over_critics(penalty[self.penalised(key_gap, "gap")]), metrics
 
     def td_error(self, q_data: jax.Array, target: jax.Array) -> tuple[jax.Array, Metrics]:
         """Mean squared error of each critic [critic]; q_data [critic, batch]."""
@@ -117,19 +120,22 @@ class ActorCritic(Defaults):
         """r + discount (1 - terminal) max over actions of min over target critics."""
         key_action, key_subset = jax.random.split(key)
         gaussian = state.policy(batch.next_observations)
-        actions, log_probs = sample(gaussian, key_action, (self.options.backup_actions,))
+        actions, log_probs = sample(gaussian, key_action, (self.options.backup_actions,), "target/actions")
         features = state.targets.encode(batch.next_observations)
         q = q_values(state.targets, features, actions)  # [critic, batch, sample]
         if self.options.target_subset:
-            size, critics = self.options.target_subset, self.options.critics
-            chosen = jax.random.choice(key_subset, critics, (size,), replace=self.options.target_with_replacement)
-            q = q[chosen]
+            q = q[self.subset(self.options.target_subset, key_subset, "target/critics")]
+        value = losses.pessimistic_best(q)
         if self.options.entropy_in_backup:
-            q = q - self.temperature(state.raw_temperature) * log_probs
-        return losses.backup(batch.rewards, batch.terminals, state.numbers.discount, losses.pessimistic_best(q))
+            value = value - self.temperature(state.raw_temperature) * losses.at_best(log_probs, q)
+        return losses.backup(batch.rewards, batch.terminals, state.numbers.discount, value)
+
+    def subset(self, size: int, key: jax.Array, name: str) -> jax.Array:
+        """Indices of critics drawn at random [size]."""
+        return draws.chosen(name, key, self.options.critics, size, replace=self.options.subset_with_replacement)
 
     def compared_actions(
-        self, state: LearnerState, batch: Transitions, key: jax.Array
+        self, state: LearnerState, batch: Transitions, key: jax.Array, name: str = "gap"
     ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
         """The logged action, then the sampled ones: uniform, of the policy at s, of the policy at s'.
 
@@ -137,9 +143,10 @@ class ActorCritic(Defaults):
         """
         key_random, key_policy, key_next = jax.random.split(key, 3)
         count, (rows, dim) = self.options.sampled_actions, batch.actions.shape
-        uniform = jax.random.uniform(key_random, (rows, count, dim), minval=-1.0, maxval=1.0)
-        at_state, log_prob_policy = sample(state.policy(batch.observations), key_policy, (count,))
-        at_next, log_prob_next = sample(state.policy(batch.next_observations), key_next, (count,))
+        uniform = draws.uniform(f"{name}/uniform", key_random, (rows, count, dim))
+        gaussian, after = state.policy(batch.observations), state.policy(batch.next_observations)
+        at_state, log_prob_policy = sample(gaussian, key_policy, (count,), f"{name}/policy")
+        at_next, log_prob_next = sample(after, key_next, (count,), f"{name}/next")
         actions = jnp.concatenate([batch.actions[:, None], uniform, at_state, at_next], axis=1)
         return actions, (log_prob_policy, log_prob_next)
 
@@ -179,13 +186,9 @@ class ActorCritic(Defaults):
         }
         return jax.vmap(one_critic)(q_data, q_random, q_policy, q_next), named
 
-    def penalty_mask(self, key: jax.Array) -> jax.Array:
-        """1 for critics whose regulariser counts at this update [critic]."""
-        critics, penalised = self.options.critics, self.options.penalised_critics
-        if not penalised:
-            return jnp.ones(critics)
-        order = jax.random.permutation(jax.random.fold_in(key, 1), critics)
-        return (order < penalised).astype(jnp.float32)
+    def penalised(self, key: jax.Array, name: str) -> jax.Array:
+        """Indices of the critics whose regulariser counts at this update."""
+        return self.subset(self.options.penalised_critics, jax.random.fold_in(key, 1), f"{name}/critics")
 
     def over_critics(self, loss: jax.Array) -> jax.Array:
         return jnp.mean(loss) if self.options.critic_loss == "mean" else jnp.sum(loss)
@@ -205,7 +208,7 @@ class ActorCritic(Defaults):
         key: jax.Array,
     ) -> tuple[jax.Array, jax.Array]:
         """SAC's policy loss, and the log-probabilities [batch] of the actions it drew."""
-        actions, log_probs = sample(policy(batch.observations), key)
+        actions, log_probs = sample(policy(batch.observations), key, name="policy/action")
         q = q_values(critics, critics.encode(batch.observations), actions)
         reduce = jnp.min if self.options.policy_critic == "min" else jnp.mean
         return losses.entropy_regularised(log_probs, reduce(q, axis=0), alpha), log_probs
@@ -247,7 +250,7 @@ class ActorCritic(Defaults):
         )
         if self.options.temperature_states == "next":
             gaussian = state.policy(batch.next_observations)
-            _, log_probs = sample(gaussian, key_next, (self.options.temperature_samples,))
+            _, log_probs = sample(gaussian, key_next, (self.options.backup_actions,), "temperature/actions")
         raw = state.raw_temperature
         raw_gradient = jax.grad(self.temperature_loss)(raw, log_probs, state.numbers.target_entropy)
         policy, policy_adam = descend(gradient, state.policy_adam, state.policy, rate)
@@ -255,6 +258,13 @@ class ActorCritic(Defaults):
         state = state._replace(policy=policy, policy_adam=policy_adam)
         state = state._replace(raw_temperature=raw, temperature_adam=temperature_adam)
         return state, {"policy_loss": loss, "entropy": -jnp.mean(log_probs), "alpha": alpha}
+
+    def own_gap(self, state: LearnerState, batch: Transitions, key: jax.Array) -> jax.Array:
+        """The regulariser with actions and critics drawn for the dual variable alone."""
+        actions, log_probs = self.compared_actions(state, batch, key, "dual")
+        q = q_values(state.critics, state.critics.encode(batch.observations), actions)
+        gaps, _ = self.gaps(q, log_probs, state, batch)
+        return jnp.mean(gaps[self.penalised(key, "dual")] if self.options.penalised_critics else gaps)
 
     def multiplier_step(self, state: LearnerState, gap: jax.Array) -> tuple[LearnerState, Metrics]:
         """One step of dual ascent on alpha'."""
@@ -272,9 +282,11 @@ class ActorCritic(Defaults):
         """
         key_critic, key_policy, key_augment = jax.random.split(key, 3)
         steps, batch = self.options.critic_steps, augment(batch, key_augment)
+        drifts = self.options.step_when_idle and steps > 1
 
         def step(carry: LearnerState, inputs: tuple[Transitions, jax.Array]) -> tuple[LearnerState, Metrics]:
-            return self.critic_step(carry, *inputs)
+            after, metrics = self.critic_step(carry, *inputs)
+            return (self.drift_policy(after) if drifts else after), metrics
 
         last = last_minibatch(batch)
         if steps == 1:
@@ -287,11 +299,29 @@ class ActorCritic(Defaults):
             policy_batch = jax.tree.map(lambda column: column.reshape(-1, *column.shape[2:]), batch)
         critics = for_policy(state.critics if steps == 1 else after.critics)
         after, policy_metrics = self.policy_step(after, critics, policy_batch, key_policy)
+        after = self.drift_critics(after) if drifts else after
         metrics = critic_metrics | policy_metrics
         if self.options.conservative and self.options.dual:
-            after, dual_metrics = self.multiplier_step(after, critic_metrics["conservative_gap"])
+            gap = critic_metrics["conservative_gap"]
+            if self.options.dual_draws == "own":
+                gap = self.own_gap(state, last, jax.random.fold_in(key, 1))
+            after, dual_metrics = self.multiplier_step(after, gap)
             metrics |= dual_metrics
         return after, metrics
+
+    def drift_policy(self, state: LearnerState) -> LearnerState:
+        """Policy and temperature after an Adam step with gradient 0: they go on by their momentum."""
+        rate = state.numbers.policy_rate
+        policy, policy_adam = drift(state.policy_adam, state.policy, rate)
+        raw, temperature_adam = drift(state.temperature_adam, state.raw_temperature, rate)
+        return state._replace(
+            policy=policy, policy_adam=policy_adam, raw_temperature=raw, temperature_adam=temperature_adam
+        )
+
+    def drift_critics(self, state: LearnerState) -> LearnerState:
+        """The same for the critics. Targets stand still."""
+        critics, adam = drift(state.critic_adam, state.critics, state.numbers.critic_rate)
+        return state._replace(critics=critics, critic_adam=adam)
 
     # -- acting -----------------------------------------------------------------------------------------
 
@@ -322,6 +352,7 @@ class ActorCritic(Defaults):
             o.policy_widths,
             key=key_policy,
             state_dependent_std=o.state_dependent_std,
+            log_std_scalars=o.log_std_scalars,
             log_std_offset=o.log_std_offset,
             log_std_range=o.log_std_range,
             layer_norm=o.policy_layer_norm,
@@ -377,6 +408,10 @@ class ActorCritic(Defaults):
         if not o.calibrate_online:
             numbers = numbers._replace(calibrate=jnp.zeros_like(numbers.calibrate))
         conservative = o.conservative and o.conservative_online
-        steps = o.critic_steps_online or o.critic_steps
-        online = replace(self, options=replace(o, conservative=conservative, critic_steps=steps))
-        return online, state._replace(numbers=numbers)
+        online = replace(
+            o,
+            conservative=conservative,
+            critic_steps=o.critic_steps_online or o.critic_steps,
+            backup_actions=o.backup_actions_online or o.backup_actions,
+        )
+        return replace(self, options=online), state._replace(numbers=numbers)

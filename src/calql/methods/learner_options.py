@@ -26,8 +26,8 @@ class ActorCriticOptions:
     """Q-functions in the ensemble."""
     target_subset: int = 0
     """Critics drawn at random for each TD target; 0 takes all of them."""
-    target_with_replacement: bool = False
-    """Draw that subset with replacement, so that it may hold one critic twice (WSRL)."""
+    subset_with_replacement: bool = False
+    """Draw that subset, and --penalised-critics, with replacement: one critic may come twice (WSRL)."""
     shared_head: bool = False
     """All critics share one output layer (WSRL)."""
     critic_layer_norm: bool = False
@@ -35,15 +35,18 @@ class ActorCriticOptions:
     policy_layer_norm: bool = False
     """Layer norm after each hidden layer of the policy."""
     initialiser: Initialiser = "orthogonal"
-    """Kernel initialiser; biases start at 0."""
+    """How layers start, named after the code bases that have it; biases of the first three start at 0."""
     output_gain: float = 0.01
-    """Orthogonal gain of output layers (CORL: 1.414)."""
+    """Orthogonal gain of output layers (CORL: 1.414); the bound of their uniform start with 'rebrac' and 'rlkit'."""
     last_hidden_gain: float = 2.0**0.5
     """Orthogonal gain of the last hidden layer (WSRL: 0.01, and 1.414 for outputs)."""
     state_dependent_std: bool = True
     """The network gives the log standard deviation; off: one trained vector (WSRL on AntMaze)."""
+    log_std_scalars: bool = True
+    """Scale and shift the log standard deviation by two trained numbers; off: an output layer of its own instead
+    (RLPD, WSRL)."""
     log_std_offset: float = -1.0
-    """Start of the trained offset of the log standard deviation (WSRL: 0)."""
+    """Start of that trained shift."""
     log_std_range: tuple[float, float] = (-20.0, 2.0)
     """Bounds of the log standard deviation (WSRL: -11.513 2.303, a deviation of 1e-5 to 10)."""
     precision: Precision = "float32"
@@ -66,9 +69,12 @@ class ActorCriticOptions:
     critic_steps_online: int = 0
     """The same after the switch; 0 keeps the offline number (WSRL: 4)."""
     critic_loss: Literal["sum", "mean"] = "sum"
-    """How the losses of the critics are put together (WSRL: mean); Adam makes little of the difference."""
+    """How the losses of the critics are put together (RLPD, WSRL: mean); Adam makes little of the difference."""
     policy_on_all: bool = False
     """With several critic steps, update the policy on all their minibatches (WSRL) and not on the last alone."""
+    step_when_idle: bool = False
+    """With several critic steps, every Adam steps at each of them and at the policy's, with gradient 0 where its loss
+    is left out: networks go on by their momentum (WSRL)."""
 
     # SAC
     target_entropy: float = 0.0
@@ -76,18 +82,18 @@ class ActorCriticOptions:
     entropy_scale: float = 1.0
     """See --target-entropy (RLPD: 0.5)."""
     entropy_in_backup: bool = False
-    """Subtract alpha log pi in the TD target."""
+    """Subtract alpha log pi in the TD target, after the best of several actions was chosen (as the authors do)."""
     policy_critic: Literal["min", "mean"] = "min"
     """How the policy's loss reduces the critics."""
     temperature_form: Literal["logarithm", "exponential", "softplus"] = "logarithm"
     """What multiplies the entropy's distance in the temperature's loss: log alpha, alpha itself (RLPD), or alpha
     as the softplus of its parameter (WSRL)."""
-    temperature_samples: int = 1
-    """Actions per state that estimate the entropy for the temperature (WSRL: 10, with --temperature-states next)."""
     temperature_states: Literal["current", "next"] = "current"
-    """States whose entropy drives the temperature (WSRL: next)."""
+    """States whose entropy drives the temperature (WSRL: next, with as many fresh actions each as --backup-actions)."""
     backup_actions: int = 10
     """Policy actions at s' for the max-target backup; 1 is the plain SAC backup."""
+    backup_actions_online: int = 0
+    """The same after the switch; 0 keeps the offline number (WSRL but on AntMaze: 1)."""
 
     # The conservative regulariser
     conservative: bool = True
@@ -110,12 +116,16 @@ class ActorCriticOptions:
     """Start of log alpha' (exponential) or of its raw value (softplus)."""
     dual_form: Literal["exponential", "softplus"] = "exponential"
     """How alpha' comes from its parameter (WSRL: softplus)."""
+    dual_draws: Literal["shared", "own"] = "shared"
+    """Whether dual ascent sees the regulariser of the critics' loss, or one with actions and critics of its own draw
+    (WSRL)."""
     soft_maximum_temperature: float = 1.0
     """Temperature of the logsumexp."""
     difference_clip: tuple[float, float] = (float("-inf"), float("inf"))
     """Bounds of the regulariser per state, before the mean (CORL: -200 from below)."""
     penalised_critics: int = 0
-    """Critics drawn at random for the regulariser at each update; 0 penalises all (WSRL with REDQ: 2)."""
+    """Critics drawn at random for the regulariser at each update; 0 penalises all (WSRL: 2). It is their mean or sum,
+    by --critic-loss, that counts."""
     subtract_log_count: bool = False
     """Subtract the logarithm of the number of terms from the logsumexp (WSRL without importance sampling)."""
 
@@ -143,12 +153,6 @@ class ActorCriticOptions:
             self.penalised_critics,
             "0 to the number of critics",
         )
-        for name in ("batch_size", "critic_steps", "backup_actions", "sampled_actions", "temperature_samples"):
+        for name in ("batch_size", "critic_steps", "backup_actions", "sampled_actions"):
             require(getattr(self, name) >= 1, name.replace("_", "-"), getattr(self, name), "at least 1")
-        require(
-            self.temperature_samples == 1 or self.temperature_states == "next",
-            "temperature-samples",
-            self.temperature_samples,
-            "1 unless --temperature-states is next: at s the policy's own action serves",
-        )
         require(0.0 <= self.discount < 1.0, "discount", self.discount, "at least 0 and below 1")

@@ -22,7 +22,8 @@ class RLPD(SAC):
     critic_layer_norm: bool = True
     policy_critic: Literal["min", "mean"] = "mean"
     initialiser: Initialiser = "xavier"
-    log_std_offset: float = 0.0
+    log_std_scalars: bool = False
+    critic_loss: Literal["sum", "mean"] = "mean"
     policy_rate: float = 3e-4
     critic_rate: float = 3e-4
     critic_steps: int = 20

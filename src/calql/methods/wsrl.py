@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 from calql.methods.base import own_defaults
 from calql.methods.learner_options import ActorCriticOptions
+
+SOFTPLUS_ONE = math.log(math.e - 1.0)  # what softplus makes 1 of
 
 
 @dataclass(frozen=True)
@@ -16,18 +19,49 @@ class WSRL(ActorCriticOptions):
     critics: int = 10
     target_subset: int = 2
     penalised_critics: int = 2
+    subset_with_replacement: bool = True
+    shared_head: bool = True
     critic_layer_norm: bool = True
     policy_layer_norm: bool = True
-    conservative_online: bool = False
+    output_gain: float = 2.0**0.5
+    last_hidden_gain: float = 0.01
+    log_std_scalars: bool = False
+    log_std_range: tuple[float, float] = (math.log(1e-5), math.log(10.0))
     critic_steps_online: int = 4
+    critic_loss: Literal["sum", "mean"] = "mean"
     policy_on_all: bool = True
-    policy_critic: Literal["min", "mean"] = "min"
-    backup_actions: int = 1
+    step_when_idle: bool = True
+    temperature_form: Literal["logarithm", "exponential", "softplus"] = "softplus"
+    temperature_states: Literal["current", "next"] = "next"
+    backup_actions_online: int = 1
+    conservative_online: bool = False
+    conservative_weight: float = 1.0
+    dual_start: float = SOFTPLUS_ONE
+    dual_form: Literal["exponential", "softplus"] = "softplus"
+    dual_draws: Literal["shared", "own"] = "own"
 
 
-SETS = own_defaults(WSRL, "backup_actions") | {
+SETS = {
     "mixing": 0.0,
     "update_ratio": 4,
     "warmup_steps": 5_000,
     "warmup_actions": "policy",
 }
+
+# What its code base has otherwise in every method, Cal-QL too.
+PORT = own_defaults(
+    WSRL,
+    "subset_with_replacement",
+    "shared_head",
+    "output_gain",
+    "last_hidden_gain",
+    "log_std_scalars",
+    "log_std_range",
+    "critic_loss",
+    "temperature_form",
+    "temperature_states",
+    "conservative_weight",
+    "dual_start",
+    "dual_form",
+    "dual_draws",
+)

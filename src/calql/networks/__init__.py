@@ -1,8 +1,10 @@
 """Networks as pytrees: perceptrons, policies, the ensemble of critics, the causal transformer, the image encoder."""
 
+from calql.networks import draws
 from calql.networks.critic import Critics, Kernel, Value, for_policy, kernel_here, kernel_notes, move_towards, q_values
 from calql.networks.features import Identity, Pixels, Spec, Standardise, make_encoder
-from calql.networks.mlp import MLP, Initialiser, Precision, Style, drop_out, linear
+from calql.networks.initialisers import Initialiser, linear
+from calql.networks.mlp import MLP, Precision, Style, drop_out
 from calql.networks.policy import (
     BoundedGaussianPolicy,
     DeterministicPolicy,
@@ -32,6 +34,7 @@ __all__ = [
     "TanhGaussianPolicy",
     "Value",
     "clipped_sample",
+    "draws",
     "drop_out",
     "for_policy",
     "kernel_here",

@@ -20,7 +20,8 @@ class Critics(eqx.Module):
     """Independent Q-functions on shared observation features (the features are the state itself for vectors)."""
 
     encoder: Callable[[jax.Array], jax.Array]
-    members: MLP  # every leaf [critic, ...]
+    members: MLP  # every leaf [critic, ...]; a shared output layer has no such axis
+    count: int = eqx.field(static=True)
     shared_head: bool = eqx.field(static=True)
     kernel: Kernel = eqx.field(static=True)
 
@@ -48,8 +49,10 @@ class Critics(eqx.Module):
                 style=style,
             )
 
-        self.encoder, self.shared_head, self.kernel = encoder, shared_head, kernel
-        self.members = jax.lax.map(member, jax.random.split(key, count))  # not vmap: see Program.start
+        self.encoder, self.count, self.shared_head, self.kernel = encoder, count, shared_head, kernel
+        members = jax.lax.map(member, jax.random.split(key, count))  # not vmap: see Program.start
+        one = jax.tree.map(lambda leaf: leaf[0], members.output)
+        self.members = _with_output(members, one) if shared_head else members
 
     def encode(self, observations: jax.Array) -> jax.Array:
         """Features [batch, feature] of observations [batch, ...]: once per state, however many actions."""
@@ -79,13 +82,8 @@ def for_policy(critics: Critics) -> Critics:
     return critics if critics.kernel == "fused" else set_apart(critics)
 
 
-def _with_one_head(members: MLP) -> MLP:
-    """Members that all read the mean of their output layers.
-
-    Each layer gets the same gradient, so under Adam their mean moves as one shared layer does.
-    """
-    mean = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf.mean(0, keepdims=True), leaf.shape), members.output)
-    return eqx.tree_at(lambda member: member.output, members, mean)
+def _with_output(members: MLP, output: eqx.nn.Linear) -> MLP:
+    return eqx.tree_at(lambda member: member.output, members, output)
 
 
 class Value(eqx.Module):
@@ -116,10 +114,12 @@ def q_values(critics: Critics, features: jax.Array, actions: jax.Array) -> jax.A
 
     With actions [batch, sample, action]: Q [critic, batch, sample].
     """
-    members = _with_one_head(critics.members) if critics.shared_head else critics.members
+    members, count = critics.members, critics.count
+    if critics.shared_head:  # the gradient of the one layer is the sum over critics
+        copies = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), members.output)
+        members = _with_output(members, copies)
     if critics.kernel == "fused" and fused.supports(members):
         return fused.q_of_pairs(members, features, actions)
-    count = members.output.weight.shape[0]
     # One copy for each critic: as a batch axis of every product, critics need no transposition after the first.
     features, actions = (jnp.broadcast_to(x, (count, *x.shape)) for x in (features, actions))
     return jax.vmap(MLP.of_pairs)(members, features, actions)[..., 0]

@@ -10,7 +10,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-Initialiser = Literal["orthogonal", "lecun", "xavier"]
+from calql.networks import draws
+from calql.networks.initialisers import Initialiser, linear
+
 Precision = Literal["float32", "bfloat16"]
 Values = TypeVar("Values")  # any pytree
 
@@ -19,10 +21,11 @@ Values = TypeVar("Values")  # any pytree
 class Style:
     """What the networks of one learner have in common."""
 
-    initialiser: Initialiser = "orthogonal"  # kernels; biases start at 0
+    initialiser: Initialiser = "orthogonal"
     hidden_gain: float = 2.0**0.5  # of orthogonal kernels
     output_gain: float = 0.01
     last_hidden_gain: float = 2.0**0.5
+    norm_after: bool = False  # layer norms, where there are any: after the ReLU and not before it
     precision: Precision = "float32"  # of hidden layers; outputs are float32
 
 
@@ -31,9 +34,11 @@ class Norm(eqx.Module):
 
     scale: jax.Array
     shift: jax.Array
+    epsilon: float = eqx.field(static=True)
 
-    def __init__(self, width: int) -> None:
-        self.scale, self.shift = jnp.ones(width), jnp.zeros(width)
+    def __init__(self, width: int, epsilon: float = 1e-6) -> None:
+        """Flax's epsilon, which the authors of critics with norms have; torch's is 1e-5."""
+        self.scale, self.shift, self.epsilon = jnp.ones(width), jnp.zeros(width), epsilon
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Averages are set apart from what uses them: else XLA writes both as one Triton kernel, anew for each place.
@@ -42,7 +47,7 @@ class Norm(eqx.Module):
         """
         mean = set_apart(jnp.mean(x, -1, keepdims=True))
         variance = set_apart(jnp.mean(jnp.square(x - mean), -1, keepdims=True))
-        return (x - mean) * jax.lax.rsqrt(variance + 1e-5) * self.scale + self.shift
+        return (x - mean) * jax.lax.rsqrt(variance + self.epsilon) * self.scale + self.shift
 
 
 class MLP(eqx.Module):
@@ -51,6 +56,7 @@ class MLP(eqx.Module):
     hidden: tuple[eqx.nn.Linear, ...]
     norms: tuple[Norm, ...]  # one per hidden layer, or none
     output: eqx.nn.Linear
+    norm_after: bool = eqx.field(static=True)
     precision: Precision = eqx.field(static=True)
 
     def __init__(
@@ -61,8 +67,10 @@ class MLP(eqx.Module):
         *,
         key: jax.Array,
         layer_norm: bool = False,
+        heads: int = 1,
         style: Style = Style(),
     ) -> None:
+        """The output starts as `heads` layers side by side, each with a share of the outputs."""
         sizes = [inputs, *widths]
         keys = jax.random.split(key, len(sizes))
         gains = [style.hidden_gain] * len(widths)
@@ -72,8 +80,8 @@ class MLP(eqx.Module):
             for a, b, k, gain in zip(sizes[:-1], sizes[1:], keys[:-1], gains, strict=True)
         )
         self.norms = tuple(Norm(width) for width in widths) if layer_norm else ()
-        self.output = linear(sizes[-1], outputs, keys[-1], style.initialiser, style.output_gain)
-        self.precision = style.precision
+        self.output = _side_by_side(sizes[-1], outputs, keys[-1], heads, style)
+        self.norm_after, self.precision = style.norm_after, style.precision
 
     def __call__(self, x: jax.Array, *, dropout: float = 0.0, key: jax.Array | None = None) -> jax.Array:
         """[..., inputs] to [..., outputs]; hidden layers in the chosen precision, the output in float32.
@@ -105,11 +113,12 @@ class MLP(eqx.Module):
         for depth in range(len(self.hidden)):
             if depth:
                 x = _affine(self.hidden[depth], x, self.dtype, apart=apart)
+            x = jax.nn.relu(x) if self.norm_after else x
             if self.norms:
                 x = self.norms[depth](x.astype(jnp.float32)).astype(self.dtype)
-            x = jax.nn.relu(x)
+            x = x if self.norm_after else jax.nn.relu(x)
             if dropout and key is not None:
-                x = drop_out(x, dropout, jax.random.fold_in(key, depth))
+                x = drop_out(x, dropout, jax.random.fold_in(key, depth), f"keep/{depth}")
         return _affine(self.output, x, jnp.dtype(jnp.float32))
 
     @property
@@ -121,23 +130,21 @@ class MLP(eqx.Module):
         return self.hidden[0] if self.hidden else self.output
 
 
-def drop_out(x: jax.Array, rate: float, key: jax.Array) -> jax.Array:
+def drop_out(x: jax.Array, rate: float, key: jax.Array, name: str = "keep") -> jax.Array:
     """Zero a share of the entries and scale up the others, so that the mean stays."""
-    kept = jax.random.bernoulli(key, 1.0 - rate, x.shape)
+    kept = draws.kept(name, key, 1.0 - rate, x.shape)
     return jnp.where(kept, x / (1.0 - rate), 0.0).astype(x.dtype)
 
 
-def linear(inputs: int, outputs: int, key: jax.Array, initialiser: Initialiser, gain: float) -> eqx.nn.Linear:
-    """A linear layer with zero bias and the chosen kernel initialiser (`gain` is for orthogonal ones)."""
-    initialisers = {
-        "orthogonal": jax.nn.initializers.orthogonal(gain),
-        "lecun": jax.nn.initializers.lecun_normal(),
-        "xavier": jax.nn.initializers.glorot_uniform(),
-    }
-    layer = eqx.nn.Linear(inputs, outputs, key=key)
-    kernel = initialisers[initialiser](key, (inputs, outputs), jnp.float32)
-    layer = eqx.tree_at(lambda module: module.weight, layer, kernel.T)
-    return eqx.tree_at(lambda module: module.bias, layer, jnp.zeros(outputs))
+def _side_by_side(inputs: int, outputs: int, key: jax.Array, heads: int, style: Style) -> eqx.nn.Linear:
+    keys = [key] if heads == 1 else list(jax.random.split(key, heads))
+    layers = [linear(inputs, outputs // heads, k, style.initialiser, style.output_gain, output=True) for k in keys]
+    if heads == 1:
+        return layers[0]
+    weight, bias = (jnp.concatenate([getattr(layer, name) for layer in layers]) for name in ("weight", "bias"))
+    return eqx.tree_at(
+        lambda module: (module.weight, module.bias), eqx.nn.Linear(inputs, outputs, key=key), (weight, bias)
+    )
 
 
 def _affine(

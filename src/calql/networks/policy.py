@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from calql.networks import draws
 from calql.networks.mlp import MLP, Style
 
 LOG_STD_RANGE = (-20.0, 2.0)
@@ -25,14 +26,15 @@ class Gaussian(eqx.Module):
 class TanhGaussianPolicy(eqx.Module):
     """log_std = clip(multiplier * output + offset), both scalars trained with the network.
 
-    With `state_dependent_std` off, the network gives the mean alone and the log standard deviation is
-    one trained vector.
+    With `log_std_scalars` off, the log standard deviation has an output layer of its own and no scalars (RLPD,
+    WSRL). With `state_dependent_std` off, the network gives the mean alone and the log standard deviation
+    is one trained vector.
     """
 
     encoder: Callable[[jax.Array], jax.Array]
     network: MLP
-    log_std_multiplier: jax.Array
-    log_std_offset: jax.Array
+    log_std_multiplier: jax.Array | None
+    log_std_offset: jax.Array | None
     log_std: jax.Array | None
     log_std_range: tuple[float, float] = eqx.field(static=True)
 
@@ -45,6 +47,7 @@ class TanhGaussianPolicy(eqx.Module):
         *,
         key: jax.Array,
         state_dependent_std: bool = True,
+        log_std_scalars: bool = True,
         log_std_offset: float = -1.0,
         log_std_range: tuple[float, float] = LOG_STD_RANGE,
         layer_norm: bool = False,
@@ -57,10 +60,11 @@ class TanhGaussianPolicy(eqx.Module):
             widths,
             key=key,
             layer_norm=layer_norm,
+            heads=2 if state_dependent_std and not log_std_scalars else 1,
             style=style,
         )
-        self.log_std_multiplier = jnp.float32(1.0)
-        self.log_std_offset = jnp.float32(log_std_offset)
+        self.log_std_multiplier = jnp.float32(1.0) if log_std_scalars else None
+        self.log_std_offset = jnp.float32(log_std_offset) if log_std_scalars else None
         self.log_std = None if state_dependent_std else jnp.zeros(action_dim)
         self.log_std_range = log_std_range
 
@@ -69,9 +73,10 @@ class TanhGaussianPolicy(eqx.Module):
         if self.log_std is None:
             mean, raw = jnp.split(outputs, 2, axis=-1)
         else:
-            mean, raw = outputs, self.log_std
-        log_std = jnp.clip(self.log_std_multiplier * raw + self.log_std_offset, *self.log_std_range)
-        return Gaussian(mean, log_std)
+            mean, raw = outputs, jnp.broadcast_to(self.log_std, outputs.shape)
+        if self.log_std_multiplier is not None:
+            raw = self.log_std_multiplier * raw + self.log_std_offset
+        return Gaussian(mean, jnp.clip(raw, *self.log_std_range))
 
 
 class BoundedGaussianPolicy(eqx.Module):
@@ -143,7 +148,9 @@ def mode(gaussian: Gaussian) -> jax.Array:
     return jnp.tanh(gaussian.mean)
 
 
-def sample(gaussian: Gaussian, key: jax.Array, samples: tuple[int, ...] = ()) -> tuple[jax.Array, jax.Array]:
+def sample(
+    gaussian: Gaussian, key: jax.Array, samples: tuple[int, ...] = (), name: str = "action"
+) -> tuple[jax.Array, jax.Array]:
     """Reparameterised actions [..., *samples, action] and their log-probabilities [..., *samples].
 
     The log-probability comes from the value before the tanh: no inverse tanh, so no saturation.
@@ -151,7 +158,7 @@ def sample(gaussian: Gaussian, key: jax.Array, samples: tuple[int, ...] = ()) ->
     shape = (*gaussian.mean.shape[:-1], *(1 for _ in samples), gaussian.mean.shape[-1])
     mean, log_std = gaussian.mean.reshape(shape), gaussian.log_std.reshape(shape)
     full = (*gaussian.mean.shape[:-1], *samples, gaussian.mean.shape[-1])
-    noise = jax.random.normal(key, full)
+    noise = draws.normal(name, key, full)
     before_tanh = mean + jnp.exp(log_std) * noise
     return jnp.tanh(before_tanh), _log_prob(before_tanh, noise, log_std)
 

@@ -18,6 +18,7 @@ from calql.networks.mlp import Norm, Precision, drop_out
 from calql.networks.policy import Gaussian
 
 LOG_STD_RANGE = (-5.0, 2.0)
+EPSILON = 1e-5  # of layer norms, as in GPT-2
 INITIAL_STD = 0.02  # of kernels, as in GPT-2
 
 
@@ -53,7 +54,7 @@ class Block(eqx.Module):
 
     def __init__(self, width: int, heads: int, *, key: jax.Array, precision: Precision = "float32") -> None:
         keys = jax.random.split(key, 4)
-        self.norm_attention, self.norm_perceptron = Norm(width), Norm(width)
+        self.norm_attention, self.norm_perceptron = Norm(width, EPSILON), Norm(width, EPSILON)
         self.query_key_value = Affine(width, 3 * width, key=keys[0])
         self.attended = Affine(width, width, key=keys[1])
         self.up = Affine(width, 4 * width, key=keys[2])
@@ -112,7 +113,7 @@ class DecisionTransformer(eqx.Module):
         self.embed_observation = Affine(features, width, key=keys[1])
         self.embed_action = Affine(action_dim, width, key=keys[2])
         self.embed_order = INITIAL_STD * jax.random.normal(keys[3], (steps, width))
-        self.norm_tokens, self.norm_output = Norm(width), Norm(width)
+        self.norm_tokens, self.norm_output = Norm(width, EPSILON), Norm(width, EPSILON)
         of_layers = jax.random.split(keys[4], layers)
         self.blocks = jax.vmap(lambda k: Block(width, heads, key=k, precision=precision))(of_layers)
         self.head = Affine(width, 2 * action_dim, key=keys[5])

@@ -68,7 +68,7 @@ class Experiment:
 
 def defaults(choice: Choice, task: Task | None = None) -> tuple[RunOptions, Any]:
     """The run and method options that apply before the user sets any."""
-    entry, chosen = method_entry(choice.method), preset(choice.preset)
+    entry, chosen = method_entry(choice.method), preset(choice.preset, choice.method)
     run, options = RunOptions(), entry.options()
     for_all: Mapping[str, Any] = {}
     for_method: Mapping[str, Any] = {}

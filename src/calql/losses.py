@@ -80,6 +80,11 @@ def at_best(values: jax.Array, q_targets: jax.Array) -> jax.Array:
     return jnp.take_along_axis(values, best, axis=-1)[..., 0]
 
 
+def at_most(q: jax.Array, ceiling: float) -> jax.Array:
+    """Q cut off above the ceiling, where it gets no gradient either."""
+    return q if ceiling == math.inf else jnp.minimum(q, ceiling)
+
+
 def squared_error(q: jax.Array, target: jax.Array) -> jax.Array:
     """Mean squared TD error per critic, without the factor 1/2: q [critic, batch], target [batch]."""
     return jnp.mean((q - target) ** 2, axis=-1)
@@ -131,7 +136,8 @@ def weighted_cloning(weights: jax.Array, log_probs: jax.Array) -> jax.Array:
 
 def normalised_ascent(q: jax.Array, scale: jax.Array | float = 1.0) -> jax.Array:
     """-scale * mean Q / mean |Q|, the divisor without gradient: Q of the policy's own actions, whatever its units."""
-    return -scale * jnp.mean(q) / (jax.lax.stop_gradient(jnp.mean(jnp.abs(q))) + 1e-6)
+    size = jax.lax.stop_gradient(jnp.mean(jnp.abs(q)))
+    return -scale * jnp.mean(q) / jnp.where(size > 0.0, size, 1.0)
 
 
 def squared_distance(actions: jax.Array, others: jax.Array) -> jax.Array:

@@ -22,6 +22,7 @@ from calql.methods.sac import SAC
 from calql.methods.td3_bc import TD3BC, TD3BCOptions
 from calql.methods.wsrl import WSRL
 
+ORIGINAL = "original"  # the preset of a method's own code, where the paper's baseline was another program
 POOLED = -1.0  # the mixing that draws from all data alike
 
 
@@ -33,6 +34,7 @@ class Entry:
     options: type[Any]
     make: Callable[[Any], Method]
     sets: Mapping[str, Any] = field(default_factory=dict)  # options of the run or the method, above a task's for all
+    original: Mapping[str, Any] = field(default_factory=dict)  # preset `original`, where the paper ran another program
 
 
 METHODS: dict[str, Entry] = {
@@ -46,8 +48,8 @@ METHODS: dict[str, Entry] = {
     "sac-offline": Entry("SAC from scratch, offline data pooled in", SAC, ActorCritic, sac.POOLED),
     "hybrid": Entry("SAC from scratch, a fixed share of offline data", SAC, ActorCritic, sac.FIXED_SHARE),
     "rlpd": Entry("SAC from scratch, ten critics, half offline data, 20 updates a step", RLPD, ActorCritic, rlpd.SETS),
-    "iql": Entry("expectile values, advantage-weighted cloning", IQLOptions, IQL, iql.SETS),
-    "awac": Entry("critic of the policy, advantage-weighted cloning", AWACOptions, AWAC, awac.SETS),
+    "iql": Entry("expectile values, advantage-weighted cloning", IQLOptions, IQL, iql.SETS, iql.ORIGINAL),
+    "awac": Entry("critic of the policy, advantage-weighted cloning", AWACOptions, AWAC, awac.SETS, awac.ORIGINAL),
     "td3-bc": Entry("TD3 with a policy kept near the data", TD3BCOptions, TD3BC, td3_bc.SETS),
     "o3f": Entry("TD3+BC that collects with optimistic actions", O3FOptions, O3F, o3f.SETS),
     "odt": Entry("online decision transformer: actions given the return to come", ODTOptions, ODT, odt.SETS),
@@ -98,11 +100,14 @@ def check_combination(
         )
 
 
-def preset(name: str) -> Mapping[str, Any]:
-    """Options as a named source has them; `paper` is the authors' code, which the defaults are already."""
-    if name not in PRESETS:
-        raise unknown("preset", name, PRESETS)
-    return PRESETS[name]
+def preset(name: str, method: str) -> Mapping[str, Any]:
+    """Options as a named source has them; `paper` is the paper's programs, which the defaults are already."""
+    entry = method_entry(method)
+    known = {**PRESETS, ORIGINAL: entry.original} if entry.original else PRESETS
+    if name not in known:
+        where = f"method {method}, whose defaults are its authors' own" if name == ORIGINAL else ""
+        raise unknown("preset", name, known, where=where)
+    return known[name]
 
 
 __all__ = ["METHODS", "PRESETS", "Entry", "Method", "check_combination", "method_entry", "preset"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+import math
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -25,35 +26,80 @@ from calql.methods.off_policy import WeightedCloning, WeightedCloningOptions, le
 from calql.networks import (
     BoundedGaussianPolicy,
     Critics,
+    LogStdForm,
     Spec,
     Style,
     clipped_sample,
     make_encoder,
     move_towards,
     normal_log_prob,
+    plain_sample,
 )
-
-LOG_STD_RANGE = (-10.0, 2.0)
-
+from calql.optimise import descend
 
 @dataclass(frozen=True)
 class AWACOptions(WeightedCloningOptions):
-    """Options of AWAC; the defaults are the paper's baseline on AntMaze."""
+    """Options of AWAC; the defaults are the paper's baseline on AntMaze, a fork of jaxrl."""
 
     policy_widths: Widths = (256, 256, 256, 256)
     critic_widths: Widths = (256, 256, 256, 256)
     batch_size: int = 1024
     """Transitions in one batch; the softmax runs over it."""
+    batch_size_online: int = 0
+    """The same after the switch; 0 keeps the offline number."""
     weight_decay: float = 1e-4
-    """Decoupled decay of the policy's parameters (AdamW)."""
+    """Decay of the policy's parameters."""
+    decay_form: Literal["decoupled", "gradient"] = "decoupled"
+    """Decay the parameters themselves (AdamW), or add it to their gradient (rlkit)."""
     temperature: float = 1.0
     """Lagrange multiplier lambda: weights follow A / lambda (adroit: 0.3)."""
     weighting: Literal["softmax", "exponential"] = "softmax"
     """Weights by a softmax over the batch (jaxrl, the paper's baseline), or by exp(A / lambda) (CORL)."""
+    log_std_range: tuple[float, float] = (-10.0, 2.0)
+    """Bounds of the policy's log standard deviation."""
+    log_std_form: LogStdForm = "clipped"
+    """Cut it to these bounds, or let a sigmoid span them (rlkit)."""
+    clip_samples: bool = True
+    """Cut the policy's actions in the TD target to the box (rlkit: no)."""
+    value_action: Literal["sample", "mean"] = "sample"
+    """V(s) is Q of an action drawn from the policy, or of its mean (rlkit)."""
+    advantage_critics: Literal["new", "old"] = "new"
+    """The advantage is judged by the critics after their step, or before it (rlkit)."""
+    advantage_cap: float = math.inf
+    """Largest advantage that counts (rlkit: 0.5)."""
+    q_ceiling: float = math.inf
+    """Critics give at most this (rlkit: 0, the best return of its Adroit tasks)."""
+    ignore_terminals: bool = False
+    """Let every TD target go on after the step, whatever the data say (rlkit on Adroit)."""
+    targets_apart: bool = False
+    """Target critics start from a draw of their own, not as copies (rlkit)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.temperature > 0.0, "temperature", self.temperature, "above 0")
+        require(self.batch_size_online >= 0, "batch_size_online", self.batch_size_online, "at least 0")
+
+
+# The method's own code (rlkit, its Adroit example), where the paper's baseline is another.
+ORIGINAL = {
+    "policy_widths": (256, 256),
+    "critic_widths": (256, 256),
+    "initialiser": "rlkit",
+    "batch_size": 128,
+    "batch_size_online": 1024,
+    "decay_form": "gradient",
+    "temperature": 0.5,
+    "log_std_range": (-6.0, 0.0),
+    "log_std_form": "sigmoid",
+    "clip_samples": False,
+    "value_action": "mean",
+    "advantage_critics": "old",
+    "advantage_cap": 0.5,
+    "q_ceiling": 0.0,
+    "ignore_terminals": True,
+    "targets_apart": True,
+    "offline_updates": 25_000,
+}
 
 
 class Numbers(NamedTuple):
@@ -80,9 +126,13 @@ class AWAC(WeightedCloning):
         self, critics: Critics, state: AWACState, batch: Transitions, key: jax.Array
     ) -> tuple[jax.Array, Metrics]:
         """Squared TD error towards r + discount min Q(s', a'), a' from the policy, no entropy."""
-        actions = clipped_sample(state.policy.parameters(batch.next_observations), key)
-        after = least_q(state.targets, batch.next_observations, actions)
-        return td_loss(critics, batch, state.numbers.discount, after)
+        o = self.options
+        draw = clipped_sample if o.clip_samples else plain_sample
+        actions = draw(state.policy.parameters(batch.next_observations), key, "target/action")
+        after = least_q(state.targets, batch.next_observations, actions, o.q_ceiling)
+        if o.ignore_terminals:
+            batch = batch._replace(terminals=jnp.zeros_like(batch.terminals))
+        return td_loss(critics, batch, state.numbers.discount, after, o.q_ceiling)
 
     def policy_loss(
         self,
@@ -92,36 +142,48 @@ class AWAC(WeightedCloning):
         temperature: jax.Array,
         key: jax.Array,
     ) -> tuple[jax.Array, Metrics]:
-        """Cloning of logged actions, weighted by their advantage over one action of the policy."""
-        gaussian = policy(batch.observations)
-        own_actions = jax.lax.stop_gradient(clipped_sample(gaussian, key))
-        logged, drawn = (least_q(critics, batch.observations, a) for a in (batch.actions, own_actions))
-        advantages = logged - drawn
-        if self.options.weighting == "softmax":
+        """Cloning of logged actions, weighted by their advantage over what the policy does."""
+        o, gaussian = self.options, policy(batch.observations)
+        own = gaussian.mean if o.value_action == "mean" else clipped_sample(gaussian, key, "policy/action")
+        both = (batch.actions, jax.lax.stop_gradient(own))
+        logged, reached = (least_q(critics, batch.observations, actions, o.q_ceiling) for actions in both)
+        advantages = jnp.minimum(logged - reached, o.advantage_cap)
+        if o.weighting == "softmax":
             weights = losses.softmax_weights(advantages, temperature)
         else:
-            capped = losses.exponential_weights(advantages, 1.0 / temperature, self.options.weight_cap)
+            capped = losses.exponential_weights(advantages, 1.0 / temperature, o.weight_cap)
             weights = capped / len(advantages)
         loss = losses.weighted_cloning(weights, normal_log_prob(gaussian, batch.actions))
         return loss, {"policy_loss": loss, "advantage": jnp.mean(advantages), "largest_weight": jnp.max(weights)}
 
+    def policy_step(
+        self, state: AWACState, critics: Critics, batch: Transitions, key: jax.Array
+    ) -> tuple[Trained[BoundedGaussianPolicy], Metrics]:
+        """One Adam step of the policy, with the decay of its parameters."""
+        n, old = state.numbers, state.policy.parameters
+        (_, metrics), gradient = jax.value_and_grad(self.policy_loss, has_aux=True)(
+            old, critics, batch, n.temperature, key
+        )
+        if self.options.decay_form == "gradient":
+            gradient = jax.tree.map(lambda g, p: g + n.weight_decay * p, gradient, old)
+        policy = Trained(*descend(gradient, state.policy.adam, old, n.policy_rate))
+        if self.options.decay_form == "decoupled":
+            decayed = jax.tree.map(lambda new, p: new - n.policy_rate * n.weight_decay * p, policy.parameters, old)
+            policy = policy._replace(parameters=decayed)
+        return policy, metrics
+
     def update(self, state: AWACState, batch: Transitions, key: jax.Array) -> tuple[AWACState, Metrics]:
-        """Critics, their targets, then the policy against the new critics."""
+        """Critics and their targets, then the policy."""
         key_augment, key_critic, key_policy = jax.random.split(key, 3)
         rows, n = last_minibatch(augment(batch, key_augment)), state.numbers
         critics, critic_metrics = learn(self.critic_loss, state.critics, n.critic_rate, state, rows, key_critic)
         targets = move_towards(state.targets, critics.parameters, n.target_rate)
-        policy, policy_metrics = learn(
-            self.policy_loss, state.policy, n.policy_rate, critics.parameters, rows, n.temperature, key_policy
-        )
-        decayed = jax.tree.map(
-            lambda new, old: new - n.policy_rate * n.weight_decay * old, policy.parameters, state.policy.parameters
-        )
-        state = AWACState(policy._replace(parameters=decayed), critics, targets, n)
-        return state, critic_metrics | policy_metrics
+        judges = critics if self.options.advantage_critics == "new" else state.critics
+        policy, policy_metrics = self.policy_step(state, judges.parameters, rows, key_policy)
+        return AWACState(policy, critics, targets, n), critic_metrics | policy_metrics
 
     def init(self, key: jax.Array, spec: Spec) -> AWACState:
-        o, style = self.options, Style(self.options.initialiser, output_gain=2.0**0.5)
+        o, (policy_style, critic_style) = self.options, self.styles()
         key_policy, key_critic, key_encoders = jax.random.split(key, 3)
         encoders = [make_encoder(spec, k) for k in jax.random.split(key_encoders)]
         policy = BoundedGaussianPolicy(
@@ -129,11 +191,30 @@ class AWAC(WeightedCloning):
             spec.action_dim,
             o.policy_widths,
             key=key_policy,
-            log_std_range=LOG_STD_RANGE,
-            style=style,
+            log_std_range=o.log_std_range,
+            log_std_form=o.log_std_form,
+            style=policy_style,
         )
-        critics = Critics(*encoders[1], spec.action_dim, o.critic_widths, count=o.critics, key=key_critic, style=style)
-        return AWACState(Trained.fresh(policy), Trained.fresh(critics), critics, traced(Numbers, o))
+
+        def fresh(key: jax.Array) -> Critics:
+            return Critics(
+                *encoders[1], spec.action_dim, o.critic_widths, count=o.critics, key=key, style=critic_style
+            )
+
+        critics = fresh(key_critic)
+        targets = fresh(jax.random.fold_in(key_critic, 1)) if o.targets_apart else critics
+        return AWACState(Trained.fresh(policy), Trained.fresh(critics), targets, traced(Numbers, o))
+
+    def styles(self) -> tuple[Style, Style]:
+        """Of the policy and of the critics."""
+        kind = self.options.initialiser
+        bounds = (1e-3, 3e-3) if kind == "rlkit" else (2.0**0.5, 2.0**0.5)
+        return Style(kind, output_gain=bounds[0]), Style(kind, output_gain=bounds[1])
+
+    def switch(self, state: AWACState) -> tuple[Self, AWACState]:
+        """Another batch size online where asked for; nothing else changes."""
+        o = self.options
+        return replace(self, options=replace(o, batch_size=o.batch_size_online or o.batch_size)), state
 
 
 SETS = own_defaults(AWACOptions, "policy_widths", "critic_widths", "batch_size") | {

@@ -45,6 +45,8 @@ class IQLOptions(WeightedCloningOptions):
     """Standard deviation of the policy, kept at this value; 0 trains one number per action dimension."""
     policy_dropout: float = 0.0
     """Share of hidden units of the policy that drop out in updates (kitchen: 0.1)."""
+    policy_decay_updates: int = 0
+    """Updates over which a cosine takes the policy's step size to 0; 0 keeps it (the original offline: 1,000,000)."""
     expectile: float = 0.9
     """Level tau of the expectile that V regresses to: 1/2 is the mean over logged actions, 1 their best."""
     temperature: float = 10.0
@@ -121,13 +123,22 @@ class IQL(WeightedCloning):
         q = least_q(state.targets, rows.observations, rows.actions)
         value, value_metrics = learn(self.value_loss, state.value, n.critic_rate, rows, q, n.expectile)
         state = state._replace(value=value)
-        policy, policy_metrics = learn(self.policy_loss, state.policy, n.policy_rate, state, rows, q, key_policy)
+        rate = self.policy_rate(state)
+        policy, policy_metrics = learn(self.policy_loss, state.policy, rate, state, rows, q, key_policy)
         critics, critic_metrics = learn(
             self.critic_loss, state.critics, n.critic_rate, value.parameters, rows, n.discount
         )
         targets = move_towards(state.targets, critics.parameters, n.target_rate)
         state = state._replace(policy=policy, critics=critics, targets=targets)
         return state, value_metrics | policy_metrics | critic_metrics
+
+    def policy_rate(self, state: IQLState) -> jax.Array:
+        """The policy's step size at this update."""
+        rate, last = state.numbers.policy_rate, self.options.policy_decay_updates
+        if not last:
+            return rate
+        share = jnp.minimum(state.policy.adam.count / last, 1.0)
+        return rate * 0.5 * (1.0 + jnp.cos(jnp.pi * share))
 
     def init(self, key: jax.Array, spec: Spec) -> IQLState:
         o, style = self.options, Style(self.options.initialiser, output_gain=2.0**0.5)
@@ -159,3 +170,7 @@ class IQL(WeightedCloning):
 
 
 SETS = own_defaults(IQLOptions, "policy_widths", "critic_widths")
+
+# The method's own code for fine-tuning, where the paper's baseline is a fork: one buffer, no share kept for the data,
+# a standard deviation that is always trained.
+ORIGINAL = {"mixing": -1.0, "policy_std": 0.0}

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from calql.methods.base import Carry, Moment, Transitions, own_defaults, require
 from calql.methods.td3_bc import TD3BC, TD3BCOptions, TD3State
-from calql.networks import Critics, DeterministicPolicy, q_values
+from calql.networks import Critics, DeterministicPolicy, draws, q_values
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class O3F(TD3BC):
     def candidates(self, actions: jax.Array, key: jax.Array) -> jax.Array:
         """[batch, action] to [batch, candidate, action], cut to the box."""
         shape = (actions.shape[0], self.options.candidates, actions.shape[1])
-        noise = self.options.candidate_noise * jax.random.normal(key, shape)
+        noise = self.options.candidate_noise * draws.normal("candidates", key, shape)
         return jnp.clip(actions[:, None] + noise, -1.0, 1.0)
 
     def next_value(self, state: TD3State, batch: Transitions, key: jax.Array) -> jax.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import jax
@@ -44,7 +45,7 @@ class WeightedCloningOptions(OffPolicyOptions):
     """Options of a policy that clones logged actions, the better ones more."""
 
     initialiser: Initialiser = "orthogonal"
-    """Kernel initialiser; biases start at 0."""
+    """How layers start, named after the code bases that have it."""
     weight_cap: float = 100.0
     """Largest exponential weight of one transition in the policy's loss."""
 
@@ -72,15 +73,22 @@ class WeightedCloning(OffPolicy):
 
 
 def td_loss(
-    critics: Critics, batch: Transitions, discount: jax.Array, next_values: jax.Array
+    critics: Critics,
+    batch: Transitions,
+    discount: jax.Array,
+    next_values: jax.Array,
+    ceiling: float = math.inf,
 ) -> tuple[jax.Array, Metrics]:
     """Squared error towards r + discount (1 - terminal) V(s'), summed over critics."""
     target = losses.backup(batch.rewards, batch.terminals, discount, next_values)
-    q = q_values(critics, critics.encode(batch.observations), batch.actions)
+    q = losses.at_most(q_values(critics, critics.encode(batch.observations), batch.actions), ceiling)
     loss = jnp.sum(losses.squared_error(q, target))
     return loss, {"critic_loss": loss, "average_q_batch": jnp.mean(q), "average_target": jnp.mean(target)}
 
 
-def least_q(critics: Critics, observations: jax.Array, actions: jax.Array) -> jax.Array:
+def least_q(
+    critics: Critics, observations: jax.Array, actions: jax.Array, ceiling: float = math.inf
+) -> jax.Array:
     """min over critics of Q(s, a) [batch]."""
-    return jnp.min(q_values(critics, critics.encode(observations), actions), axis=0)
+    q = losses.at_most(q_values(critics, critics.encode(observations), actions), ceiling)
+    return jnp.min(q, axis=0)

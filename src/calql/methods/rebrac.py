@@ -13,7 +13,7 @@ from calql.methods.base import Metrics, Transitions, own_defaults, require
 from calql.methods.learner_options import Widths
 from calql.methods.off_policy import least_q
 from calql.methods.td3_bc import TD3BC, TD3Options, TD3State
-from calql.networks import DeterministicPolicy
+from calql.networks import DeterministicPolicy, Initialiser, Style, move_towards
 
 
 @dataclass(frozen=True)
@@ -23,14 +23,16 @@ class ReBRACOptions(TD3Options):
     policy_widths: Widths = (256, 256, 256)
     critic_widths: Widths = (256, 256, 256)
     critic_layer_norm: bool = True
+    initialiser: Initialiser = "rebrac"
+    policy_first: bool = True
     standardise: bool = False
     policy_penalty: float = 0.003
     """Weight beta_1 of the squared distance to the logged action in the policy's loss."""
     target_penalty: float = 0.002
     """Weight beta_2 of the squared distance to the logged next action in the TD target."""
-    exploration_noise: float = 0.0
-    final_penalty: float = 0.5
-    """Online both weights fall in a straight line towards 0, and stay at this factor once they reach it."""
+    exploration_noise: float = 0.03
+    final_penalty: float = 0.0
+    """Online both weights fall in a straight line, and stay at this factor once they reach it (CORL: 0.5)."""
     penalty_updates: int = 1_000_000
     """Gradient steps online at which that line would be at 0."""
     target_penalty_online: float = 0.0
@@ -71,8 +73,19 @@ class ReBRAC(TD3BC):
 
     def decay(self, state: TD3State) -> jax.Array:
         """1 offline; online a straight line down, until `final_penalty`."""
-        steps = jnp.maximum(state.online_updates, 0) * self.minibatches
+        steps = jnp.maximum(state.online_updates, 0)
         return jnp.maximum(1.0 - steps / self.options.penalty_updates, self.options.final_penalty)
+
+    def move_targets(self, state: TD3State, before: TD3State) -> TD3State:
+        """The policy's target follows the policy before its step, as in the authors' code."""
+        moved = super().move_targets(state, before)
+        rate = state.numbers.target_rate
+        return moved._replace(policy_target=move_towards(state.policy_target, before.policy.parameters, rate))
+
+    def styles(self) -> tuple[Style, Style]:
+        """Outputs start within 0.001 in the policy and 0.003 in the critics, whose norms follow the ReLU."""
+        initialiser = self.options.initialiser
+        return Style(initialiser, output_gain=1e-3), Style(initialiser, output_gain=3e-3, norm_after=True)
 
     def switch(self, state: TD3State) -> tuple[Self, TD3State]:
         """From here on the penalties decay."""

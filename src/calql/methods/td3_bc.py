@@ -16,14 +16,23 @@ from calql.methods.base import (
     Trained,
     Transitions,
     augment,
-    last_minibatch,
     learn,
     own_defaults,
     require,
     traced,
 )
 from calql.methods.off_policy import OffPolicy, OffPolicyOptions, least_q, td_loss
-from calql.networks import Critics, DeterministicPolicy, Spec, Style, make_encoder, move_towards, q_values
+from calql.networks import (
+    Critics,
+    DeterministicPolicy,
+    Initialiser,
+    Spec,
+    Style,
+    draws,
+    make_encoder,
+    move_towards,
+    q_values,
+)
 
 
 @dataclass(frozen=True)
@@ -32,10 +41,14 @@ class TD3Options(OffPolicyOptions):
 
     critic_layer_norm: bool = False
     """Layer norm after each hidden layer of the critics."""
+    initialiser: Initialiser = "torch"
+    """How layers start, named after the code bases that have it."""
     standardise: bool = True
     """Give observations to the networks in units of their spread in the logged data."""
     policy_delay: int = 2
     """Critic updates to one of the policy."""
+    policy_first: bool = False
+    """The policy moves with the first of these critic updates (ReBRAC) and not with the last."""
     target_noise: float = 0.2
     """Standard deviation of the noise on the target policy's actions."""
     target_noise_clip: float = 0.5
@@ -71,7 +84,7 @@ class TD3State(NamedTuple):
     policy_target: DeterministicPolicy
     critic_targets: Critics
     numbers: Numbers
-    online_updates: jax.Array  # int32: policy updates since the switch; -1 before it
+    online_updates: jax.Array  # int32: critic updates since the switch; -1 before it
 
 
 @dataclass(frozen=True)
@@ -97,7 +110,7 @@ class TD3BC(OffPolicy):
 
     def smoothed_action(self, state: TD3State, batch: Transitions, key: jax.Array) -> jax.Array:
         n = state.numbers
-        noise = n.target_noise * jax.random.normal(key, batch.actions.shape)
+        noise = n.target_noise * draws.normal("target/noise", key, batch.actions.shape)
         noise = jnp.clip(noise, -n.target_noise_clip, n.target_noise_clip)
         return jnp.clip(state.policy_target(batch.next_observations) + noise, -1.0, 1.0)
 
@@ -111,26 +124,44 @@ class TD3BC(OffPolicy):
         loss = losses.normalised_ascent(q, self.options.ascent_weight) + distance
         return loss, {"policy_loss": loss, "cloning_distance": distance}
 
-    def update(self, state: TD3State, batch: Transitions, key: jax.Array) -> tuple[TD3State, Metrics]:
-        """`policy_delay` updates of the critics, one of the policy on the last minibatch, then the targets."""
-        key_augment, key_critic = jax.random.split(key)
-        batch, n = augment(batch, key_augment), state.numbers
+    def critic_step(self, state: TD3State, batch: Transitions, key: jax.Array) -> tuple[TD3State, Metrics]:
+        """One step of the critics. Targets stand still."""
+        critics, metrics = learn(self.critic_loss, state.critics, state.numbers.critic_rate, state, batch, key)
+        online = state.online_updates
+        return state._replace(critics=critics, online_updates=online + (online >= 0)), metrics
 
-        def step(critics: Trained[Critics], inputs: tuple[Transitions, jax.Array]) -> tuple[Trained[Critics], Metrics]:
-            rows, key = inputs
-            return learn(self.critic_loss, critics, n.critic_rate, state, rows, key)
+    def full_step(self, state: TD3State, batch: Transitions, key: jax.Array) -> tuple[TD3State, Metrics]:
+        """One step of the critics, one of the policy against the new critics, then the targets."""
+        after, critic_metrics = self.critic_step(state, batch, key)
+        before = after._replace(online_updates=state.online_updates)
+        policy, policy_metrics = learn(self.policy_loss, state.policy, state.numbers.policy_rate, before, batch)
+        return self.move_targets(after._replace(policy=policy), state), critic_metrics | policy_metrics
 
-        keys = jax.random.split(key_critic, self.minibatches)
-        critics, stacked = jax.lax.scan(step, state.critics, (batch, keys))
-        state = state._replace(critics=critics)
-        policy, policy_metrics = learn(self.policy_loss, state.policy, n.policy_rate, state, last_minibatch(batch))
-        state = state._replace(
-            policy=policy,
-            policy_target=move_towards(state.policy_target, policy.parameters, n.target_rate),
-            critic_targets=move_towards(state.critic_targets, critics.parameters, n.target_rate),
-            online_updates=state.online_updates + (state.online_updates >= 0),
+    def move_targets(self, state: TD3State, before: TD3State) -> TD3State:
+        """Targets a little nearer to the new networks; `before` is the state that the update started from."""
+        rate = state.numbers.target_rate
+        return state._replace(
+            policy_target=move_towards(state.policy_target, state.policy.parameters, rate),
+            critic_targets=move_towards(state.critic_targets, state.critics.parameters, rate),
         )
-        return state, jax.tree.map(jnp.mean, stacked) | policy_metrics
+
+    def update(self, state: TD3State, batch: Transitions, key: jax.Array) -> tuple[TD3State, Metrics]:
+        """`policy_delay` updates of the critics, with the first or the last of them one of policy and targets."""
+        key_augment, key_critic = jax.random.split(key)
+        inputs = (augment(batch, key_augment), jax.random.split(key_critic, self.minibatches))
+        chosen = 0 if self.options.policy_first else self.minibatches - 1
+        full = jax.tree.map(lambda leaf: leaf[chosen], inputs)
+        others = jax.tree.map(lambda leaf: leaf[1:] if self.options.policy_first else leaf[:-1], inputs)
+
+        def step(state: TD3State, inputs: tuple[Transitions, jax.Array]) -> tuple[TD3State, Metrics]:
+            return self.critic_step(state, *inputs)
+
+        if self.options.policy_first:
+            state, full_metrics = self.full_step(state, *full)
+        state, stacked = jax.lax.scan(step, state, others)
+        if not self.options.policy_first:
+            state, full_metrics = self.full_step(state, *full)
+        return state, full_metrics | _averages(stacked, full_metrics)
 
     def act(
         self, policy: Any, carry: Carry, moment: Moment, key: jax.Array, *, explore: bool
@@ -142,10 +173,11 @@ class TD3BC(OffPolicy):
         return action, carry
 
     def init(self, key: jax.Array, spec: Spec) -> TD3State:
-        o, style = self.options, Style("lecun")
+        o = self.options
+        policy_style, critic_style = self.styles()
         key_policy, key_critic, key_encoders = jax.random.split(key, 3)
         encoders = [make_encoder(spec, k, standardise=o.standardise) for k in jax.random.split(key_encoders)]
-        policy = DeterministicPolicy(*encoders[0], spec.action_dim, o.policy_widths, key=key_policy, style=style)
+        policy = DeterministicPolicy(*encoders[0], spec.action_dim, o.policy_widths, key=key_policy, style=policy_style)
         critics = Critics(
             *encoders[1],
             spec.action_dim,
@@ -153,7 +185,7 @@ class TD3BC(OffPolicy):
             count=o.critics,
             key=key_critic,
             layer_norm=o.critic_layer_norm,
-            style=style,
+            style=critic_style,
         )
         return TD3State(
             policy=Trained.fresh(policy),
@@ -163,6 +195,16 @@ class TD3BC(OffPolicy):
             numbers=traced(Numbers, o),
             online_updates=jnp.int32(-1),
         )
+
+
+    def styles(self) -> tuple[Style, Style]:
+        """Of the policy and of the critics."""
+        return Style(self.options.initialiser), Style(self.options.initialiser)
+
+
+def _averages(stacked: Metrics, one: Metrics) -> Metrics:
+    """Means over all minibatches of what each of them has: those of a loop [minibatch], and the one beside it."""
+    return {name: jnp.mean(jnp.append(values, one[name])) for name, values in stacked.items()}
 
 
 SETS = own_defaults(TD3BCOptions, "policy_widths", "critic_widths")

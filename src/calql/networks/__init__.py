@@ -9,11 +9,13 @@ from calql.networks.policy import (
     BoundedGaussianPolicy,
     DeterministicPolicy,
     Gaussian,
+    LogStdForm,
     TanhGaussianPolicy,
     clipped_sample,
     log_prob,
     mode,
     normal_log_prob,
+    plain_sample,
     sample,
 )
 
@@ -26,6 +28,7 @@ __all__ = [
     "Identity",
     "Initialiser",
     "Kernel",
+    "LogStdForm",
     "Pixels",
     "Precision",
     "Spec",
@@ -45,6 +48,7 @@ __all__ = [
     "mode",
     "move_towards",
     "normal_log_prob",
+    "plain_sample",
     "q_values",
     "sample",
 ]

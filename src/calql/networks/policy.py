@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import equinox as eqx
 import jax
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 from calql.networks import draws
 from calql.networks.mlp import MLP, Style
 
+LogStdForm = Literal["clipped", "sigmoid"]
 LOG_STD_RANGE = (-20.0, 2.0)
 INSIDE = 0.99999  # furthest that a logged action is taken to be from the middle of the box
 
@@ -82,8 +84,8 @@ class TanhGaussianPolicy(eqx.Module):
 class BoundedGaussianPolicy(eqx.Module):
     """A Gaussian around tanh of the network, not squashed itself; its log standard deviation is one vector.
 
-    The vector is trained within `log_std_range`, or kept at the given standard deviation. Actions are
-    cut to the box when drawn. The policy of IQL and AWAC.
+    The vector is trained and cut to `log_std_range`, or what a sigmoid makes of it spans that range, or it is kept at
+    the given standard deviation. The policy of IQL and AWAC.
     """
 
     encoder: Callable[[jax.Array], jax.Array]
@@ -91,6 +93,7 @@ class BoundedGaussianPolicy(eqx.Module):
     log_std: jax.Array | None
     fixed_std: float = eqx.field(static=True)
     log_std_range: tuple[float, float] = eqx.field(static=True)
+    log_std_form: LogStdForm = eqx.field(static=True)
     dropout: float = eqx.field(static=True)
 
     def __init__(
@@ -103,20 +106,27 @@ class BoundedGaussianPolicy(eqx.Module):
         key: jax.Array,
         fixed_std: float = 0.0,
         log_std_range: tuple[float, float] = (-5.0, 2.0),
+        log_std_form: LogStdForm = "clipped",
         dropout: float = 0.0,
         style: Style = Style(),
     ) -> None:
         self.encoder = encoder
         self.network = MLP(features, action_dim, widths, key=key, style=style)
         self.log_std = None if fixed_std else jnp.zeros(action_dim)
-        self.fixed_std, self.log_std_range, self.dropout = fixed_std, log_std_range, dropout
+        self.fixed_std, self.log_std_range, self.log_std_form = fixed_std, log_std_range, log_std_form
+        self.dropout = dropout
 
     def __call__(self, observations: jax.Array, key: jax.Array | None = None) -> Gaussian:
         """With a key, hidden units drop out; without one, none does."""
         mean = jnp.tanh(self.network(self.encoder(observations), dropout=self.dropout, key=key))
         if self.log_std is None:
             return Gaussian(mean, jnp.full_like(mean, math.log(self.fixed_std)))
-        return Gaussian(mean, jnp.broadcast_to(jnp.clip(self.log_std, *self.log_std_range), mean.shape))
+        low, high = self.log_std_range
+        if self.log_std_form == "sigmoid":
+            log_std = low + jax.nn.sigmoid(self.log_std) * (high - low)
+        else:
+            log_std = jnp.clip(self.log_std, low, high)
+        return Gaussian(mean, jnp.broadcast_to(log_std, mean.shape))
 
 
 class DeterministicPolicy(eqx.Module):
@@ -176,10 +186,14 @@ def normal_log_prob(gaussian: Gaussian, actions: jax.Array) -> jax.Array:
     return jnp.sum(-0.5 * (noise**2 + math.log(2.0 * math.pi)) - gaussian.log_std, axis=-1)
 
 
-def clipped_sample(gaussian: Gaussian, key: jax.Array) -> jax.Array:
-    """Actions drawn from the Gaussian itself and cut to the box."""
-    noise = jax.random.normal(key, gaussian.mean.shape)
-    return jnp.clip(gaussian.mean + jnp.exp(gaussian.log_std) * noise, -1.0, 1.0)
+def plain_sample(gaussian: Gaussian, key: jax.Array, name: str = "action") -> jax.Array:
+    """Actions drawn from the Gaussian itself, without a tanh: some lie beyond the box."""
+    return gaussian.mean + jnp.exp(gaussian.log_std) * draws.normal(name, key, gaussian.mean.shape)
+
+
+def clipped_sample(gaussian: Gaussian, key: jax.Array, name: str = "action") -> jax.Array:
+    """The same, cut to the box."""
+    return jnp.clip(plain_sample(gaussian, key, name), -1.0, 1.0)
 
 
 def _log_prob(before_tanh: jax.Array, noise: jax.Array, log_std: jax.Array) -> jax.Array:

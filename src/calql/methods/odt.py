@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
@@ -28,7 +29,10 @@ from calql.methods.base import (
 )
 from calql.networks import Gaussian, Precision, Spec, log_prob, make_encoder, mode, sample
 from calql.networks.transformer import DecisionTransformer
-from calql.optimise import descend
+from calql.optimise import ADAM, clip_by_norm, descend, trusted
+
+INSIDE = 1.0 - 1e-6  # of the way to the edge of the box: actions, logged or played, go no further
+SPREAD_FLOOR = 1e-6  # added to the standard deviation of observations
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,10 @@ class ODTOptions:
     """Steps of a training sequence."""
     acting_context: int = 5
     """Steps back that the policy sees when it acts."""
+    order_embedding: bool = True
+    """Tell the network the time step within the episode (its authors' locomotion: no)."""
+    order_steps: int = 1_000
+    """Time steps that it can tell apart; later ones count as the last."""
     standardise: bool = True
     """Give observations to the network in units of their spread in the logged data."""
     batch_size: int = 256
@@ -54,7 +62,7 @@ class ODTOptions:
     policy_rate: float = 1e-3
     """LAMB step size."""
     weight_decay: float = 0.0
-    """LAMB's decay of the parameters."""
+    """LAMB's decay of the parameters. At 0 there is no trust ratio either, and LAMB is Adam: its authors' code."""
     warmup_updates: int = 10_000
     """Updates over which the step size rises from 0."""
     gradient_clip: float = 0.25
@@ -110,7 +118,7 @@ class Memory(NamedTuple):
 class ODT(Defaults):
     options: ODTOptions
 
-    columns: ClassVar[frozenset[str]] = frozenset({"remaining", "return_to_go"})
+    columns: ClassVar[frozenset[str]] = frozenset({"remaining", "return_to_go", "timestep"})
     supports_images: ClassVar[bool] = False
     sampling: ClassVar[Sampling] = "sequence"
 
@@ -123,26 +131,32 @@ class ODT(Defaults):
     def policy_loss(
         self, policy: DecisionTransformer, temperature: jax.Array, batch: Transitions, key: jax.Array
     ) -> tuple[jax.Array, tuple[jax.Array, Metrics]]:
-        """-(log-likelihood of logged actions + temperature * entropy), over the steps that are real."""
+        """-(log-likelihood of logged actions + temperature * entropy).
+
+        The likelihood is the mean over steps that are real, the entropy the mean over all of them, padding too: so the
+        authors' code has it, with padding before the first step.
+        """
         key_dropout, key_sample = jax.random.split(key)
-        assert batch.return_to_go is not None
-        returns = batch.return_to_go / self.options.return_scale
-        gaussian = policy(returns, batch.observations, batch.actions, key_dropout)
-        mask = real_steps(batch)
-        likelihood = losses.masked_mean(log_prob(gaussian, batch.actions), mask)
-        entropy = -losses.masked_mean(sample(gaussian, key_sample)[1], mask)
+        rows, real = padded_left(batch)
+        assert rows.return_to_go is not None
+        assert rows.timestep is not None
+        returns, actions = rows.return_to_go / self.options.return_scale, jnp.clip(rows.actions, -INSIDE, INSIDE)
+        gaussian = policy(returns, rows.observations, actions, rows.timestep, key_dropout, real)
+        likelihood = losses.masked_mean(log_prob(gaussian, actions, INSIDE), real)
+        entropy = -jnp.mean(sample(gaussian, key_sample, name="entropy")[1])
         loss = -(likelihood + temperature * entropy)
         return loss, (entropy, {"policy_loss": loss, "log_likelihood": likelihood, "entropy": entropy})
 
-    @property
-    def lamb(self) -> optax.GradientTransformation:
-        """Adam whose steps are as long as the parameters they change, after a clip of the gradient."""
-        return optax.chain(
-            optax.clip_by_global_norm(self.options.gradient_clip),
-            optax.scale_by_adam(),
-            optax.add_decayed_weights(self.options.weight_decay),
-            optax.scale_by_trust_ratio(),
-        )
+    def lamb(
+        self, gradient: DecisionTransformer, moments: optax.OptState, old: DecisionTransformer
+    ) -> tuple[DecisionTransformer, optax.OptState]:
+        """Adam's direction after a clip of the gradient, with decay, each tensor as long as what it changes."""
+        direction, moments = ADAM.update(clip_by_norm(gradient, self.options.gradient_clip), moments)
+        if not self.options.weight_decay:
+            return direction, moments
+        direction = jax.tree.map(lambda d, p: d + self.options.weight_decay * p, direction, old)
+        blocks = jax.vmap(trusted)(direction.blocks, old.blocks)  # each layer by itself
+        return eqx.tree_at(lambda policy: policy.blocks, trusted(direction, old), blocks), moments
 
     def update(self, state: ODTState, batch: Transitions, key: jax.Array) -> tuple[ODTState, Metrics]:
         """One step of the policy, then one of the entropy's weight."""
@@ -151,7 +165,7 @@ class ODT(Defaults):
         (_, (entropy, metrics)), gradient = jax.value_and_grad(self.policy_loss, has_aux=True)(
             old, temperature, rows, key
         )
-        direction, moments = self.lamb.update(gradient, state.policy.adam, old)
+        direction, moments = self.lamb(gradient, state.policy.adam, old)
         rate = n.policy_rate * jnp.minimum((state.updates + 1) / self.options.warmup_updates, 1.0)
         policy = jax.tree.map(lambda p, d: p - rate * d, old, direction)
         target = -n.entropy_scale * rows.actions.shape[-1]
@@ -184,9 +198,10 @@ class ODT(Defaults):
         )
         wanted = self.options.exploration_return if explore else self.options.evaluation_return
         returns = (wanted - carry.earned) / self.options.return_scale
-        every = policy(returns, carry.observations, carry.actions)
+        timesteps = moment.timestep - here + jnp.arange(last + 1)
+        every = policy(returns, carry.observations, carry.actions, timesteps)
         gaussian = Gaussian(every.mean[here], every.log_std[here])
-        action = sample(gaussian, key)[0] if explore else mode(gaussian)
+        action = jnp.clip(sample(gaussian, key)[0] if explore else mode(gaussian), -INSIDE, INSIDE)
         return action, carry._replace(actions=carry.actions.at[here].set(action))
 
     # -- life cycle ---------------------------------------------------------------------------------------
@@ -195,9 +210,9 @@ class ODT(Defaults):
         o = self.options
         key_encoder, key_policy = jax.random.split(key)
         policy = DecisionTransformer(
-            *make_encoder(spec, key_encoder, standardise=o.standardise, precision=o.precision),
+            *make_encoder(spec, key_encoder, standardise=o.standardise, floor=SPREAD_FLOOR, precision=o.precision),
             spec.action_dim,
-            steps=o.training_context,
+            time_steps=o.order_steps if o.order_embedding else 0,
             width=o.width,
             layers=o.layers,
             heads=o.heads,
@@ -206,18 +221,31 @@ class ODT(Defaults):
             precision=o.precision,
         )
         return ODTState(
-            policy=Trained(policy, self.lamb.init(policy)),
+            policy=Trained.fresh(policy),
             log_temperature=Trained.fresh(jnp.log(jnp.float32(o.temperature_start))),
             updates=jnp.int32(0),
             numbers=traced(Numbers, o),
         )
 
 
-def real_steps(batch: Transitions) -> jax.Array:
-    """1 for steps [sequence, step] of the episode that the sequence starts in, 0 beyond its end."""
+def padded_left(batch: Transitions) -> tuple[Transitions, jax.Array]:
+    """Sequences [sequence, step, ...] moved so that their last real step comes last, and 1 for real steps.
+
+    A sequence goes on for as long as the episode that it starts in, or to its end; what follows in the
+    batch is of another episode. Before the first step there are zeros.
+    """
     assert batch.remaining is not None
     steps = jnp.arange(batch.remaining.shape[1])
-    return (steps <= batch.remaining[:, :1]).astype(jnp.float32)
+    count = jnp.minimum(batch.remaining[:, :1] + 1, len(steps))
+    source = steps - (len(steps) - count)  # [sequence, step]
+    real = source >= 0
+
+    def moved(column: jax.Array) -> jax.Array:
+        shape = (*real.shape, *(1 for _ in column.shape[2:]))
+        index = jnp.maximum(source, 0).reshape(shape)
+        return jnp.where(real.reshape(shape), jnp.take_along_axis(column, index, axis=1), 0).astype(column.dtype)
+
+    return jax.tree.map(moved, batch), real.astype(jnp.float32)
 
 
 SETS: dict[str, Any] = {

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from calql.networks.encoder import ImageEncoder
 from calql.networks.mlp import Precision
 
-SPREAD_FLOOR = 1e-3  # added to the standard deviation, as TD3+BC does
+SPREAD_FLOOR = 1e-3  # TD3+BC's
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,10 @@ class Standardise(eqx.Module):
 
     mean: tuple[float, ...] = eqx.field(static=True)
     std: tuple[float, ...] = eqx.field(static=True)
+    floor: float = eqx.field(static=True, default=SPREAD_FLOOR)  # added to the standard deviation
 
     def __call__(self, observations: jax.Array) -> jax.Array:
-        return (observations.astype(jnp.float32) - jnp.asarray(self.mean)) / (jnp.asarray(self.std) + SPREAD_FLOOR)
+        return (observations.astype(jnp.float32) - jnp.asarray(self.mean)) / (jnp.asarray(self.std) + self.floor)
 
 
 class Pixels(eqx.Module):
@@ -55,7 +56,12 @@ class Pixels(eqx.Module):
 
 
 def make_encoder(
-    spec: Spec, key: jax.Array, *, standardise: bool = False, precision: Precision = "float32"
+    spec: Spec,
+    key: jax.Array,
+    *,
+    standardise: bool = False,
+    floor: float = SPREAD_FLOOR,
+    precision: Precision = "float32",
 ) -> tuple[Callable[[jax.Array], jax.Array], int]:
     """The encoder for observations of this shape, and how many features it gives."""
     if spec.image:
@@ -63,5 +69,5 @@ def make_encoder(
         encoder = ImageEncoder((height, width, channels), key=key, precision=precision)
         return Pixels(encoder), encoder.projection.weight.shape[0]
     if standardise and spec.mean:
-        return Standardise(spec.mean, spec.std), int(spec.observation_shape[0])
+        return Standardise(spec.mean, spec.std, floor), int(spec.observation_shape[0])
     return Identity(), int(spec.observation_shape[0])

@@ -173,9 +173,9 @@ def sample(
     return jnp.tanh(before_tanh), _log_prob(before_tanh, noise, log_std)
 
 
-def log_prob(gaussian: Gaussian, actions: jax.Array) -> jax.Array:
-    """Log-probability of given actions, which count as at most `INSIDE` of the way to the edge of the box."""
-    before_tanh = jnp.arctanh(jnp.clip(actions, -INSIDE, INSIDE))
+def log_prob(gaussian: Gaussian, actions: jax.Array, inside: float = INSIDE) -> jax.Array:
+    """Log-probability of given actions, which count as at most `inside` of the way to the edge of the box."""
+    before_tanh = jnp.arctanh(jnp.clip(actions, -inside, inside))
     noise = (before_tanh - gaussian.mean) / jnp.exp(gaussian.log_std)
     return _log_prob(before_tanh, noise, gaussian.log_std)
 

@@ -21,9 +21,7 @@ def descend(
     return jax.tree.map(lambda p, d: p - rate * d, parameters, direction), adam
 
 
-def drift(
-    adam: optax.OptState, parameters: Parameters, rate: jax.Array | float
-) -> tuple[Parameters, optax.OptState]:
+def drift(adam: optax.OptState, parameters: Parameters, rate: jax.Array | float) -> tuple[Parameters, optax.OptState]:
     """An Adam step with gradient 0: moments decay, and the parameters go on by what is left of them."""
     return descend(jax.tree.map(jnp.zeros_like, parameters), adam, parameters, rate)
 

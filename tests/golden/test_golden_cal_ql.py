@@ -78,7 +78,9 @@ def part_of(state: LearnerState, part: str) -> Any:
     if part in parts:
         return parts[part]
     index = int(part.removeprefix("qf")) - 1
-    arrays = eqx.filter((state.critics, state.targets, state.critic_adam), lambda leaf: eqx.is_array(leaf) and leaf.ndim)
+    arrays = eqx.filter(
+        (state.critics, state.targets, state.critic_adam), lambda leaf: eqx.is_array(leaf) and leaf.ndim
+    )
     return jax.tree.map(lambda leaf: leaf[index], arrays)
 
 
@@ -98,6 +100,8 @@ def test_updates(recording: Recording) -> None:
         batch = transitions(recording.under(f"batch{number}"))
         for part in config["losses_in_order"]:
             source = draws_of(recording, number, part)
-            ours = replayed(lambda before=before, batch=batch: method.update(before, batch, jax.random.key(0))[0], source)
+            ours = replayed(
+                lambda before=before, batch=batch: method.update(before, batch, jax.random.key(0))[0], source
+            )
             at = f"{recording.name}, {part} after update {number}: "
             agree(part_of(ours, part), part_of(recorded(f"after{number}"), part), at)

@@ -170,9 +170,7 @@ def test_updates(recording: Recording, section: str) -> None:
 
 def same_gradient(recording: Recording, section: str, number: int, before: ODTState, after: ODTState) -> None:
     """The clipped gradients that the file holds, from how the first moments moved."""
-    moved = jax.tree.map(
-        lambda new, old: (new - 0.9 * old) / 0.1, after.policy.adam.mu, before.policy.adam.mu
-    )
+    moved = jax.tree.map(lambda new, old: (new - 0.9 * old) / 0.1, after.policy.adam.mu, before.policy.adam.mu)
     ours = {
         "embed_state.weight": moved.embed_observation.kernel.T,
         "predict_action.mu.weight": moved.head_mean.kernel.T,

@@ -81,7 +81,7 @@ def test_updates(recording: Recording) -> None:
             method, state = method.switch(state)
             state = state._replace(online_updates=jnp.int32(iteration - offline))
 
-        def update(state: TD3State, number: int, full: bool = full) -> TD3State:
+        def update(state: TD3State, number: int, full: bool = full, method: ReBRAC = method) -> TD3State:
             batch = last_minibatch(transitions(recording.under(f"batch{number}")))
             step = method.full_step if full else method.critic_step
             return replayed(lambda: step(state, batch, jax.random.key(0))[0], draws_of(recording, number))

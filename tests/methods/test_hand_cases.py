@@ -201,7 +201,7 @@ def test_odt_counts_real_steps_alone() -> None:
     # two steps of tanh(0.5), the second beyond the end of its episode: what stands there changes nothing
     method = ODT(ODTOptions())
 
-    def policy(returns: jax.Array, observations: jax.Array, actions: jax.Array, key: Any = None) -> Gaussian:
+    def policy(returns: jax.Array, observations: jax.Array, actions: jax.Array, *rest: Any) -> Gaussian:
         return Gaussian(jnp.zeros_like(actions), jnp.zeros_like(actions))
 
     for beyond in (0.46211716, -0.9):
@@ -210,6 +210,7 @@ def test_odt_counts_real_steps_alone() -> None:
             actions=jnp.array([[[0.46211716], [beyond]]]),
             remaining=jnp.array([[0, 7]]),
             return_to_go=jnp.ones((1, 2)),
+            timestep=jnp.array([[4, 0]]),
         )
         loss = method.policy_loss(policy, jnp.float32(0.0), batch, KEY)[0]
         assert float(loss) == pytest.approx(-LOG_SQUASHED, abs=1e-5)

@@ -195,7 +195,7 @@ def test_the_entropy_at_next_states_over_several_actions(start: LearnerState, ba
     """The spread of the estimate over keys falls as the root of the number of actions: by 4 for 16."""
 
     def spread(samples: int) -> float:
-        changes = {"temperature_states": "next", "temperature_samples": samples}
+        changes = {"temperature_states": "next", "backup_actions": samples}
         changed = replace(method, options=replace(method.options, **changes))
         step = jax.jit(lambda key: changed.policy_step(start, start.critics, batch, key)[1]["entropy"])
         return float(np.std([float(step(key)) for key in jax.random.split(KEY, 64)]))

@@ -14,8 +14,10 @@ import pytest
 from hand import Q1, Q2, gaussian_policy, linear_critics, rows
 from toy_task import BATCH, logged, spec, tiny
 
+from calql import losses
 from calql.methods.learner import ActorCritic
 from calql.methods.learner_options import ActorCriticOptions
+from calql.networks import q_values
 
 KEY = jax.random.key(0)
 
@@ -61,15 +63,51 @@ def test_a_subset_with_replacement_may_hold_one_critic_twice() -> None:
         return {round(float(method.td_target(sure(), rows(), key)[0]), 3) for key in jax.random.split(KEY, 12)}
 
     assert targets() == {1.45}  # the least of both: 1 + 0.9 * 0.5
-    assert targets(target_with_replacement=True) == {1.45, 3.025}  # or the first alone: 1 + 0.9 * 2.25
+    assert targets(subset_with_replacement=True) == {1.45, 3.025}  # or the first alone: 1 + 0.9 * 2.25
 
 
 def test_as_many_critics_are_penalised_as_asked_for() -> None:
     method = ActorCritic(ActorCriticOptions(critics=5, penalised_critics=2))
-    masks = np.array([method.penalty_mask(key) for key in jax.random.split(KEY, 20)])
-    assert (masks.sum(axis=1) == 2).all()
-    assert (masks.max(axis=0) == 1).all()  # each at some time
-    assert learner().penalty_mask(KEY).tolist() == [1.0, 1.0]
+    drawn = [method.penalised(key, "gap").tolist() for key in jax.random.split(KEY, 20)]
+    assert all(len(set(pair)) == 2 for pair in drawn)
+    assert {index for pair in drawn for index in pair} == set(range(5))  # each at some time
+    twice = ActorCritic(ActorCriticOptions(critics=5, penalised_critics=2, subset_with_replacement=True))
+    drawn = [twice.penalised(key, "gap").tolist() for key in jax.random.split(KEY, 40)]
+    assert any(first == second for first, second in drawn)
+
+
+def test_the_mean_of_penalised_critics_counts_as_much_as_that_of_all() -> None:
+    """TD over all critics, the regulariser over those drawn: a drawn one weighs 1/2 there, 1/3 in the TD part."""
+    method = tiny("wsrl", critics=3, penalised_critics=2, subset_with_replacement=False)
+    assert method.options.critic_loss == "mean"
+    state = jax.jit(method.init, static_argnums=1)(KEY, spec())
+    batch = jax.tree.map(lambda column: column[:BATCH], logged(method))
+    loss, metrics = method.critic_loss(state.critics, state, batch, KEY)
+    key_gap = jax.random.split(KEY)[1]
+    actions, log_probs = method.compared_actions(state, batch, key_gap)
+    q = q_values(state.critics, state.critics.encode(batch.observations), actions)
+    gaps, _ = method.gaps(q, log_probs, state, batch)
+    excess = gaps[method.penalised(key_gap, "gap")].mean() - state.numbers.gap
+    weight = method.multiplier(state.raw_multiplier) * state.numbers.conservative_weight
+    assert float(loss) == pytest.approx(float(metrics["td_loss"] + weight * excess), rel=1e-5)
+
+
+def test_one_standard_deviation_for_all_states_samples_in_batches() -> None:
+    """--no-state-dependent-std: one vector, whatever the number of states and actions."""
+    for scalars in (True, False):
+        method = tiny("cal-ql", state_dependent_std=False, log_std_scalars=scalars)
+        state = jax.jit(method.init, static_argnums=1)(KEY, spec())
+        batch = jax.tree.map(lambda column: column[None, :BATCH], logged(method))
+        after, _ = jax.jit(method.update)(state, batch, KEY)
+        assert not np.allclose(after.policy.log_std, state.policy.log_std)
+        gaussian = after.policy(batch.observations[0])
+        np.testing.assert_allclose(gaussian.log_std, gaussian.log_std[:1].repeat(BATCH, 0))
+
+
+def test_entropy_comes_off_the_best_action_after_it_was_chosen() -> None:
+    """Q 2 and 1 with log pi 3 and -3: the first is the best, and 3 comes off; not max(2 - 3, 1 + 3)."""
+    q, log_probs = jnp.array([[[2.0, 1.0]]]), jnp.array([[3.0, -3.0]])
+    assert float(losses.pessimistic_best(q)[0] - losses.at_best(log_probs, q)[0]) == -1.0
 
 
 def test_the_regulariser_is_clipped_state_by_state() -> None:

@@ -22,7 +22,7 @@ from calql.engine.run import Run
 from calql.errors import UserError
 from calql.experiment import Choice, defaults
 from calql.methods.base import Transitions
-from calql.methods.odt import real_steps
+from calql.methods.odt import padded_left
 from calql.reference import Fit
 from calql.results import Silent
 from calql.tasks import get_task
@@ -104,13 +104,17 @@ def test_sequences_stay_in_their_episode_also_where_the_ring_wraps() -> None:
     for offline in (0, 64):
         batch = mixing.draw(KEY, rows, replay, jnp.int32(offline), 0, (1, 64, 3))
         batch = jax.tree.map(lambda column: column[0], batch)
-        mask = np.asarray(real_steps(batch)) > 0
         assert batch.remaining is not None
-        left = np.asarray(batch.remaining)
-        steps = np.arange(3)
-        np.testing.assert_array_equal((left[:, :1] - steps)[mask], left[mask])  # one step nearer to the end each
-        assert mask[:, 0].all()
+        first = np.asarray(batch.remaining)[:, 0]
+        moved, real = padded_left(batch)
+        mask, left = np.asarray(real) > 0, np.asarray(moved.remaining)
+        np.testing.assert_array_equal(mask.sum(axis=1), np.minimum(first + 1, 3))  # to the end of the episode, or cut
+        start = 3 - mask.sum(axis=1, keepdims=True)
+        steps = np.arange(3) - start
+        np.testing.assert_array_equal((first[:, None] - steps)[mask], left[mask])  # one step nearer to the end each
+        assert mask[:, -1].all()
         assert not mask.all()
+        assert not left[~mask].any()
 
 
 def started(name: str, folder: Path, **changes: object) -> Run:

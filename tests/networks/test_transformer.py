@@ -31,22 +31,25 @@ def episode() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return rng.normal(size=STEPS), rng.normal(size=(STEPS, OBSERVATION)), rng.normal(size=(STEPS, ACTION))
 
 
+TIMES = jnp.arange(STEPS)
+
+
 def test_no_step_sees_what_follows(network, episode) -> None:  # type: ignore[no-untyped-def]
     returns, observations, actions = (jnp.asarray(column, jnp.float32) for column in episode)
-    before = network(returns, observations, actions)
-    changed = network(returns.at[3].add(5.0), observations.at[3].add(5.0), actions.at[2].add(5.0))
+    before = network(returns, observations, actions, TIMES)
+    changed = network(returns.at[3].add(5.0), observations.at[3].add(5.0), actions.at[2].add(5.0), TIMES)
     np.testing.assert_allclose(before.mean[:3], changed.mean[:3], atol=1e-6)  # step 2 does not see its own action
     assert not np.allclose(before.mean[3], changed.mean[3])
 
 
 def test_log_std_stays_in_its_range(network, episode) -> None:  # type: ignore[no-untyped-def]
-    out = network(*(1e3 * jnp.asarray(column, jnp.float32) for column in episode))
+    out = network(*(1e3 * jnp.asarray(column, jnp.float32) for column in episode), TIMES)
     assert float(out.log_std.min()) >= -5.0
     assert float(out.log_std.max()) <= 2.0
 
 
 def test_dropout_is_on_with_a_key_alone(network, episode) -> None:  # type: ignore[no-untyped-def]
-    columns = [jnp.asarray(column, jnp.float32) for column in episode]
+    columns = [*(jnp.asarray(column, jnp.float32) for column in episode), TIMES]
     fixed = network(*columns)
     np.testing.assert_array_equal(fixed.mean, network(*columns).mean)
     assert not np.allclose(fixed.mean, network(*columns, jax.random.key(1)).mean)
@@ -63,7 +66,7 @@ def test_acting_step_by_step_is_the_forward_pass_of_the_whole_sequence(method, n
         action, carry = act(network, carry, moment, jax.random.key(step), explore=False)
         played.append(action)
     returns = jnp.array([1.0, 0.75, 0.75, 0.25])  # 1 asked for, less what was earned
-    whole = network(returns, observations, jnp.stack(played))
+    whole = network(returns, observations, jnp.stack(played), TIMES)
     np.testing.assert_allclose(jnp.tanh(whole.mean), jnp.stack(played), atol=1e-5)
     # one step more: the oldest goes, the rest moves up
     moment = Moment(observations[0], jnp.float32(0.0), jnp.int32(STEPS))
@@ -75,7 +78,7 @@ def test_acting_step_by_step_is_the_forward_pass_of_the_whole_sequence(method, n
 def test_half_precision_changes_actions_by_little(method: ODT, network, episode) -> None:  # type: ignore[no-untyped-def]
     """Parameters, norms and outputs stay float32; products of the blocks have 8 bits."""
     halved = ODT(replace(method.options, precision="bfloat16")).init(jax.random.key(0), Spec((OBSERVATION,), ACTION))
-    inputs = [jnp.asarray(column, jnp.float32) for column in episode]
+    inputs = [*(jnp.asarray(column, jnp.float32) for column in episode), TIMES]
     ours, theirs = halved.policy.parameters(*inputs), network(*inputs)
     for mine, exact in ((ours.mean, theirs.mean), (ours.log_std, theirs.log_std)):
         assert mine.dtype == jnp.float32

@@ -50,7 +50,6 @@ EVERYWHERE: dict[str, dict[str, Any]] = {
         "mixing": 0.5,
     },
     "wsrl": {
-        "backup_actions": 1,
         "calibrate": True,
         "conservative_online": False,
         "critics": 10,
@@ -75,7 +74,17 @@ TABLE: dict[str, dict[str, dict[str, Any]]] = {
         "iql": {"expectile": 0.9, "temperature": 10.0, "mixing": 0.5, "policy_std": 0.0, "policy_dropout": 0.0},
         "awac": {"temperature": 1.0},
         "rebrac": {"discount": 0.999, "critic_rate": 5e-5, "policy_penalty": 0.002, "target_penalty": 0.002},
-        "wsrl": {"policy_widths": TWO, "critic_widths": FOUR, "backup_actions": 10, "offline_updates": 1_000_000},
+        "td3-bc": {"standardise": False},
+        "rlpd": {"target_subset": 1},
+        "wsrl": {
+            "policy_widths": TWO,
+            "critic_widths": FOUR,
+            "backup_actions": 10,
+            "backup_actions_online": 10,
+            "conservative_weight": 1.0,
+            "state_dependent_std": False,
+            "offline_updates": 1_000_000,
+        },
         "odt": {"width": 1024, "policy_rate": 1e-3, "evaluation_return": 1.0, "exploration_return": 2.0},
         "hybrid": {"mixing": 0.5},
     },
@@ -84,7 +93,14 @@ TABLE: dict[str, dict[str, dict[str, Any]]] = {
         "iql": {"expectile": 0.8, "temperature": 3.0, "mixing": 0.2, "policy_std": 0.03},
         "awac": {"temperature": 0.3},
         "rebrac": {"discount": 0.99, "critic_rate": 3e-4, "policy_penalty": 0.01, "target_penalty": 0.1},
-        "wsrl": {"policy_widths": (512,) * 2, "critic_widths": (512,) * 3, "offline_updates": 20_000},
+        "wsrl": {
+            "policy_widths": (512,) * 2,
+            "critic_widths": (512,) * 3,
+            "backup_actions": 10,
+            "backup_actions_online": 1,
+            "state_dependent_std": True,
+            "offline_updates": 20_000,
+        },
         "odt": {"evaluation_return": 0.0, "exploration_return": 0.0, "return_scale": 100.0},
         "hybrid": {"mixing": 0.5},
     },
@@ -113,6 +129,7 @@ TABLE: dict[str, dict[str, dict[str, Any]]] = {
             "width": 512,
             "policy_rate": 1e-4,
             "weight_decay": 5e-4,
+            "order_embedding": False,
             "offline_updates": 5_000,
             "keep_episodes": 1_000,
             "evaluation_return": 3_600.0,
@@ -167,6 +184,23 @@ def test_what_differs_within_locomotion() -> None:
     assert asked == {"halfcheetah": 6_000.0, "walker2d": 5_000.0}
     assert resolved("halfcheetah-expert", "awac")["offline_updates"] == 1_000_000
     assert resolved("halfcheetah-medium", "awac")["offline_updates"] == 500_000
+
+
+@pytest.mark.parametrize(
+    ("task", "pair"),
+    [
+        ("antmaze-large-play", (0.002, 0.001)),
+        ("antmaze-medium-play", (0.001, 0.0005)),
+        ("pen-binary", (0.05, 0.5)),
+        ("relocate-binary", (0.1, 0.01)),
+        ("hopper-medium", (0.01, 0.01)),
+        ("walker2d-medium-replay", (0.05, 0.01)),
+        ("halfcheetah-medium-expert", (0.01, 0.1)),
+    ],
+)
+def test_rebracs_penalties_are_those_of_the_set(task: str, pair: tuple[float, float]) -> None:
+    found = resolved(task, "rebrac")
+    assert (found["policy_penalty"], found["target_penalty"]) == pair
 
 
 def test_a_scale_by_the_range_of_returns() -> None:

@@ -37,6 +37,7 @@ from calql.networks import (
 )
 from calql.optimise import descend
 
+
 @dataclass(frozen=True)
 class AWACOptions(WeightedCloningOptions):
     """Options of AWAC; the defaults are the paper's baseline on AntMaze, a fork of jaxrl."""
@@ -197,9 +198,7 @@ class AWAC(WeightedCloning):
         )
 
         def fresh(key: jax.Array) -> Critics:
-            return Critics(
-                *encoders[1], spec.action_dim, o.critic_widths, count=o.critics, key=key, style=critic_style
-            )
+            return Critics(*encoders[1], spec.action_dim, o.critic_widths, count=o.critics, key=key, style=critic_style)
 
         critics = fresh(key_critic)
         targets = fresh(jax.random.fold_in(key_critic, 1)) if o.targets_apart else critics

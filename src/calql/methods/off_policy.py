@@ -86,9 +86,7 @@ def td_loss(
     return loss, {"critic_loss": loss, "average_q_batch": jnp.mean(q), "average_target": jnp.mean(target)}
 
 
-def least_q(
-    critics: Critics, observations: jax.Array, actions: jax.Array, ceiling: float = math.inf
-) -> jax.Array:
+def least_q(critics: Critics, observations: jax.Array, actions: jax.Array, ceiling: float = math.inf) -> jax.Array:
     """min over critics of Q(s, a) [batch]."""
     q = losses.at_most(q_values(critics, critics.encode(observations), actions), ceiling)
     return jnp.min(q, axis=0)

@@ -196,7 +196,6 @@ class TD3BC(OffPolicy):
             online_updates=jnp.int32(-1),
         )
 
-
     def styles(self) -> tuple[Style, Style]:
         """Of the policy and of the critics."""
         return Style(self.options.initialiser), Style(self.options.initialiser)

@@ -8,7 +8,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from calql.networks.mlp import Initialiser, Norm, Precision, linear
+from calql.networks.initialisers import Initialiser, linear
+from calql.networks.mlp import Norm, Precision
 
 PADDING = 4  # pixels of random shift, to each side
 

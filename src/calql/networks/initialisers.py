@@ -15,7 +15,7 @@ Initialiser = Literal["orthogonal", "lecun", "xavier", "torch", "rebrac", "rlkit
 def linear(
     inputs: int, outputs: int, key: jax.Array, initialiser: Initialiser, gain: float, *, output: bool = False
 ) -> eqx.nn.Linear:
-    """A linear layer as it starts. `gain` is that of orthogonal kernels; in the last two, the bound of output layers."""
+    """A linear layer as it starts. `gain` is of orthogonal kernels, or the bound of rebrac's and rlkit's outputs."""
     weight, bias = _start(inputs, outputs, key, initialiser, gain, output)
     layer = eqx.nn.Linear(inputs, outputs, key=key)
     return eqx.tree_at(lambda module: (module.weight, module.bias), layer, (weight, bias))

@@ -76,7 +76,7 @@ class TanhGaussianPolicy(eqx.Module):
             mean, raw = jnp.split(outputs, 2, axis=-1)
         else:
             mean, raw = outputs, jnp.broadcast_to(self.log_std, outputs.shape)
-        if self.log_std_multiplier is not None:
+        if self.log_std_multiplier is not None and self.log_std_offset is not None:
             raw = self.log_std_multiplier * raw + self.log_std_offset
         return Gaussian(mean, jnp.clip(raw, *self.log_std_range))
 

@@ -68,9 +68,7 @@ class Block(eqx.Module):
         self.down = Affine(4 * width, width, key=keys[3])
         self.heads, self.precision = heads, precision
 
-    def __call__(
-        self, x: jax.Array, dropout: float, key: jax.Array | None, real: jax.Array | None = None
-    ) -> jax.Array:
+    def __call__(self, x: jax.Array, dropout: float, key: jax.Array | None, real: jax.Array | None = None) -> jax.Array:
         """[..., token, width] to the same; `real` [..., token] is 0 for padding before the first token."""
         keys = [None] * 3 if key is None else list(jax.random.split(key, 3))
         attended = self.attention(self.norm_attention(x), dropout, keys[0], real)
@@ -78,9 +76,7 @@ class Block(eqx.Module):
         hidden = jax.nn.relu(self.up(self.norm_perceptron(x), self.precision))
         return x + _maybe_drop(self.down(hidden, self.precision), dropout, keys[2], "keep/perceptron")
 
-    def attention(
-        self, x: jax.Array, dropout: float, key: jax.Array | None, real: jax.Array | None
-    ) -> jax.Array:
+    def attention(self, x: jax.Array, dropout: float, key: jax.Array | None, real: jax.Array | None) -> jax.Array:
         tokens, width = x.shape[-2:]
         parts = self.query_key_value(x, self.precision).reshape(*x.shape[:-1], 3, self.heads, width // self.heads)
         query, keys, values = (parts[..., part, :, :] for part in range(3))  # [..., token, head, feature]

@@ -11,7 +11,7 @@ from typing import Any
 
 from calql.envs.adroit import HANDS, AdroitBinary
 from calql.recipes import load
-from calql.tasks.base import Protocol, RewardRule, Task, success_rate
+from calql.tasks.base import Protocol, RewardRule, Task, penalties, success_rate
 
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "*": {
@@ -26,9 +26,11 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "iql": {"expectile": 0.8, "temperature": 3.0, "mixing": 0.2, "policy_std": 0.03},
     "awac": {"temperature": 0.3},
-    "rebrac": {"policy_penalty": 0.01, "target_penalty": 0.1},  # its authors' for D4RL's cloned door
     "odt": {"evaluation_return": 0.0, "exploration_return": 0.0, "return_scale": 100.0},  # the most there is
 }
+
+# ReBRAC's weights, as its authors tuned them for D4RL's cloned data.
+REBRAC_PENALTIES = {"pen": (0.05, 0.5), "door": (0.01, 0.1), "relocate": (0.1, 0.01)}
 
 RAW = RewardRule(failure=-1.0)
 METHOD_REWARDS = {"iql": RAW, "awac": RAW, "rlpd": RAW}
@@ -52,7 +54,7 @@ def _task(hand: str, summary: str, online_steps: int) -> Task:
             evaluate_online_every=2_000,
             mixing=0.5,
         ),
-        options=OPTIONS,
+        options={**OPTIONS, "rebrac": penalties(REBRAC_PENALTIES[hand])},
         method_rewards=METHOD_REWARDS,
         stepping="workers",
     )

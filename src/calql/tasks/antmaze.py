@@ -11,7 +11,7 @@ from typing import Any
 
 from calql.envs.ant_maze import AntMazeEnv
 from calql.recipes import load
-from calql.tasks.base import PER_STEP, Protocol, RewardRule, Task, success_rate
+from calql.tasks.base import PER_STEP, Protocol, RewardRule, Task, penalties, success_rate
 
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "*": {
@@ -27,8 +27,20 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "iql": {"expectile": 0.9, "temperature": 10.0},
     "awac": {"temperature": 1.0},
-    "wsrl": {"backup_actions": 10},
-    "rebrac": {"discount": 0.999, "critic_rate": 5e-5, "policy_penalty": 0.002, "target_penalty": 0.002},
+    "td3-bc": {"standardise": False},
+    "rlpd": {"target_subset": 1},
+    "wsrl": {"backup_actions_online": 10, "conservative_weight": 1.0, "state_dependent_std": False},
+    "rebrac": {"discount": 0.999, "critic_rate": 5e-5},
+}
+
+# ReBRAC's weights of the distance to logged actions, in the policy's loss and in the target, as its authors tuned them.
+REBRAC_PENALTIES = {
+    "antmaze-umaze": (0.003, 0.002),
+    "antmaze-medium-play": (0.001, 0.0005),
+    "antmaze-medium-diverse": (0.001, 0.0),
+    "antmaze-medium-narrow": (0.001, 0.0005),  # ours: those of medium-play
+    "antmaze-large-play": (0.002, 0.001),
+    "antmaze-large-diverse": (0.002, 0.002),
 }
 
 # Authors of the baselines count each step as a cost, take 0 and 1 as they are, or enlarge them.
@@ -50,6 +62,11 @@ PROTOCOL = Protocol(
 )
 
 
+def _options(name: str) -> Mapping[str, Mapping[str, Any]]:
+    """The domain's, with what differs between data."""
+    return {**OPTIONS, "rebrac": {**OPTIONS["rebrac"], **penalties(REBRAC_PENALTIES[name])}}
+
+
 def _task(name: str, maze: str, summary: str, limit: int = 1000) -> Task:
     return Task(
         name=name,
@@ -61,7 +78,7 @@ def _task(name: str, maze: str, summary: str, limit: int = 1000) -> Task:
         score=success_rate,  # D4RL's normalised return: 0 to 1, and a success ends the episode with 1
         rewards=RewardRule(scale=10.0, shift=-5.0, failure=0.0),
         protocol=PROTOCOL,
-        options=OPTIONS,
+        options=_options(name),
         method_rewards=METHOD_REWARDS,
         stepping="workers",
     )

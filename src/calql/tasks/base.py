@@ -80,6 +80,11 @@ class RewardRule:
 PER_STEP = RewardRule(shift=-1.0, failure=0.0)  # 0 and 1 as a cost of 1 a step until success
 
 
+def penalties(pair: tuple[float, float]) -> dict[str, float]:
+    """ReBRAC's two weights, which are tuned per dataset, as its options."""
+    return dict(zip(("policy_penalty", "target_penalty"), pair, strict=True))
+
+
 @dataclass(frozen=True)
 class Protocol:
     """How long a run is and how it is measured; the paper's numbers for the task."""

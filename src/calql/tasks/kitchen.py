@@ -26,7 +26,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "iql": {"expectile": 0.7, "temperature": 0.5, "mixing": 0.25, "policy_dropout": 0.1},
     "awac": {"temperature": 1.0},
-    "wsrl": {"offline_updates": 250_000},
+    "wsrl": {"offline_updates": 250_000, "last_hidden_gain": 2.0**0.5},
     "odt": {"evaluation_return": 400.0, "exploration_return": 800.0, "return_scale": 100.0},  # logged: 260 to 330
 }
 

@@ -49,7 +49,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "penalty_updates": 5_000,
     },
     "rlpd": {**NETWORKS, "warmup_steps": 500},
-    "wsrl": {"backup_actions": 4, "warmup_steps": 500},
+    "wsrl": {"backup_actions_online": 4, "warmup_steps": 500},
     "odt": {
         "width": 64,
         "layers": 2,

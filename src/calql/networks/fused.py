@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from calql.networks.mlp import MLP, set_apart
-from calql.networks.products import HALF, halves, sum_of_halves
+from calql.networks.products import HALF, halves, sum_of_input_columns, sum_of_weight_columns
 
 CAPABILITY = "9.0"  # of the GPUs that have these kernels' instructions
 WIDTHS = {128, 256}  # of layers; at 512, the sums of a warpgroup's rows would take all its registers
@@ -189,7 +189,7 @@ def _spare(parts: Sequence[jax.Array]) -> jax.Array:
 def _through_first(gradient: jax.Array, first: jax.Array, inputs: int) -> jax.Array:
     """Of the inputs [row, input], from the first layer's gradient [critic, row, width] and its columns."""
     columns = jnp.einsum("crw,cwi->ri", gradient, first, preferred_element_type=jnp.float32)
-    return columns[:, :inputs] + columns[:, 2 * inputs : 3 * inputs]
+    return sum_of_weight_columns(columns, inputs)
 
 
 def _of_first(result: jax.Array, rows: jax.Array, inputs: int) -> jax.Array:
@@ -201,9 +201,8 @@ def _of_first(result: jax.Array, rows: jax.Array, inputs: int) -> jax.Array:
     if result.ndim == 3:
         columns = jnp.einsum("crw,ri->cwi", result, rows[:, : 2 * inputs], preferred_element_type=jnp.float32)
     else:
-        columns = result.sum(axis=1)[..., : 2 * inputs]
-    short = 2 * inputs - columns.shape[-1]
-    return sum_of_halves(jnp.pad(columns, ((0, 0), (0, 0), (0, short))))
+        columns = result.sum(axis=1)
+    return sum_of_input_columns(columns, inputs)
 
 
 def _by_state(q: jax.Array, actions: jax.Array) -> jax.Array:

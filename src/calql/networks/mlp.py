@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from calql.networks.products import Precision as Precision
-from calql.networks.products import dtype_of, product, product_of_inputs
+from calql.networks.products import add_to_rows, dtype_of, product, product_of_inputs
 
 Initialiser = Literal["orthogonal", "lecun", "xavier"]
 Values = TypeVar("Values")  # any pytree
@@ -93,10 +93,8 @@ class MLP(eqx.Module):
         first, size = self._first, features.shape[-1]
         at_state = _affine(first, features, "float32", slice(size))
         rows = actions.reshape(-1, actions.shape[-1])
-        joined = product_of_inputs(rows, first.weight[:, size:], self.precision)
-        if actions.ndim > features.ndim:
-            at_state = at_state[:, None]
-        joined = at_state + joined.reshape(*actions.shape[:-1], -1)
+        of_actions = product_of_inputs(rows, first.weight[:, size:], self.precision)
+        joined = add_to_rows(at_state, of_actions.reshape(*actions.shape[:-1], -1))
         return self._after_first(joined.reshape(-1, joined.shape[-1]), apart=True).reshape(*actions.shape[:-1], -1)
 
     def _after_first(
@@ -110,7 +108,7 @@ class MLP(eqx.Module):
                 x = _affine(self.hidden[depth], x, self.precision, apart=apart)
             if self.norms:
                 x = self.norms[depth](x.astype(jnp.float32)).astype(self.dtype)
-            x = jax.nn.relu(x).astype(self.dtype)
+            x = jax.nn.relu(x.astype(self.dtype))
             if dropout and key is not None:
                 x = drop_out(x, dropout, jax.random.fold_in(key, depth))
         return _affine(self.output, x, "float32")

@@ -104,10 +104,19 @@ def columns_of_weights(weight: jax.Array) -> jax.Array:
     return jnp.concatenate([high, high, low], axis=-1)
 
 
-def sum_of_halves(columns: jax.Array) -> jax.Array:
-    """[..., 2 * input] to [..., input]: the inverse of `halves` side by side, or of what is linear in them."""
-    size = columns.shape[-1] // 2
-    return columns[..., :size] + columns[..., size:]
+def sum_of_input_columns(columns: jax.Array, size: int) -> jax.Array:
+    """What is linear in the columns of inputs, for each of `size` inputs: both halves of it, the first one once.
+
+    Columns that are not there count as zero.
+    """
+    low = columns[..., size : 2 * size]
+    missing = [(0, 0)] * (columns.ndim - 1) + [(0, size - low.shape[-1])]
+    return columns[..., :size] + jnp.pad(low, missing)
+
+
+def sum_of_weight_columns(columns: jax.Array, size: int) -> jax.Array:
+    """The same for the columns of weights."""
+    return columns[..., :size] + columns[..., 2 * size : 3 * size]
 
 
 @jax.custom_vjp
@@ -117,14 +126,41 @@ def _in_parts(x: jax.Array, weight: jax.Array) -> jax.Array:
 
 
 def _in_parts_forward(x: jax.Array, weight: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    return _in_parts(x, weight), (x, weight)
+    of_x, of_weight = columns_of_inputs(x), columns_of_weights(weight)
+    return of_x @ of_weight.T, (of_x, of_weight)
 
 
 def _in_parts_backward(kept: tuple[jax.Array, jax.Array], gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Products of a bfloat16 gradient with all digits of inputs and weights."""
-    of_x, of_weight = (jnp.concatenate(halves(operand), axis=-1) for operand in kept)
+    """Products of a bfloat16 gradient with all digits of inputs and weights, in columns that are there already."""
+    (of_x, of_weight), size = kept, kept[0].shape[-1] // 3
     through = jnp.matmul(gradient, of_weight, preferred_element_type=jnp.float32)
-    return sum_of_halves(through), sum_of_halves(_over_rows(gradient, of_x, lax.Precision.DEFAULT))
+    over_rows = _over_rows(gradient, of_x, lax.Precision.DEFAULT)
+    return sum_of_weight_columns(through, size), sum_of_input_columns(over_rows, size)
 
 
 _in_parts.defvjp(_in_parts_forward, _in_parts_backward)
+
+
+@jax.custom_vjp
+def add_to_rows(at_state: jax.Array, rows: jax.Array) -> jax.Array:
+    """float32 [batch, width] added to rows [batch, (sample,) width] of any precision, which is that of the sum.
+
+    What JAX derives writes the gradient of the rows twice: it goes to float32 for the state's sum, and back.
+    """
+    return (_with_samples(at_state, rows) + rows).astype(rows.dtype)
+
+
+def _add_forward(at_state: jax.Array, rows: jax.Array) -> tuple[jax.Array, None]:
+    return add_to_rows(at_state, rows), None
+
+
+def _add_backward(_: None, gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
+    of_state = gradient.astype(jnp.float32)
+    return (jnp.sum(of_state, axis=1) if gradient.ndim > 2 else of_state), gradient
+
+
+add_to_rows.defvjp(_add_forward, _add_backward)
+
+
+def _with_samples(at_state: jax.Array, rows: jax.Array) -> jax.Array:
+    return at_state[:, None] if rows.ndim > at_state.ndim else at_state

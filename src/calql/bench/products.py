@@ -25,6 +25,7 @@ class Product:
     left: jax.ShapeDtypeStruct
     right: jax.ShapeDtypeStruct
     dimensions: Any
+    precision: Any
     result: Any  # dtype
     times: int
 
@@ -41,7 +42,8 @@ def products_of(jaxpr: Jaxpr, times: int = 1) -> Iterator[Product]:
     for equation in jaxpr.eqns:
         if equation.primitive.name == "dot_general":
             left, right, result = (_shape(v.aval) for v in (*equation.invars, *equation.outvars))
-            yield Product(left, right, equation.params["dimension_numbers"], result.dtype, times)
+            how = equation.params["dimension_numbers"], equation.params["precision"]
+            yield Product(left, right, *how, result.dtype, times)
         inner = times * int(equation.params.get("length", 1))
         for parameter in equation.params.values():
             for part in parameter if isinstance(parameter, tuple | list) else (parameter,):
@@ -87,7 +89,13 @@ def measure_products(name: str, options: Any, shapes: Shapes, *, seconds: float 
 def _multiply(found: list[Product]) -> Callable[[list[tuple[jax.Array, jax.Array]]], list[jax.Array]]:
     def run(operands: list[tuple[jax.Array, jax.Array]]) -> list[jax.Array]:
         return [
-            jax.lax.dot_general(left, right, product.dimensions, preferred_element_type=product.result)
+            jax.lax.dot_general(
+                left,
+                right,
+                product.dimensions,
+                precision=product.precision,
+                preferred_element_type=product.result,
+            )
             for product, (left, right) in zip(found, operands, strict=True)
             for _ in range(product.times)
         ]

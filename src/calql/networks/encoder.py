@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from calql.networks.initialisers import Initialiser, linear
 from calql.networks.mlp import Norm, Precision
+from calql.networks.products import asked_of_xla, dtype_of, product_of_inputs
 
 PADDING = 4  # pixels of random shift, to each side
 
@@ -54,20 +55,39 @@ class ImageEncoder(eqx.Module):
 
     def __call__(self, image: jax.Array) -> jax.Array:
         """Features [feature] of one image [row, column, channel] of 8-bit colours."""
-        dtype = jnp.dtype(self.precision)
-        x = (image.astype(jnp.float32) / 255.0 - 0.5).astype(dtype)
-        for kernel, bias, stride in zip(self.kernels, self.biases, self.strides, strict=True):
-            x = jax.nn.relu(convolve(x, kernel.astype(dtype), stride) + bias.astype(dtype))
-        return jnp.tanh(self.norm(self.projection(x.reshape(-1).astype(jnp.float32))))
+        dtype = dtype_of(self.precision)
+        x = image.astype(jnp.float32) / 255.0 - 0.5
+        for layer, (kernel, bias, stride) in enumerate(zip(self.kernels, self.biases, self.strides, strict=True)):
+            x = convolve(x, kernel, stride, self.precision, inputs=layer == 0)
+            x = jax.nn.relu(x + bias.astype(dtype))
+        return jnp.tanh(self.norm(self._project(x.reshape(-1).astype(jnp.float32))))
+
+    def _project(self, x: jax.Array) -> jax.Array:
+        """In float32 where that is the precision, else in TF32, which has all digits of what comes in bfloat16."""
+        asked = asked_of_xla("float32" if self.precision == "float32" else "tf32")
+        assert self.projection.bias is not None
+        return jnp.matmul(self.projection.weight, x, precision=asked) + self.projection.bias
 
 
-def convolve(image: jax.Array, kernel: jax.Array, stride: int) -> jax.Array:
+def convolve(
+    image: jax.Array, kernel: jax.Array, stride: int, precision: Precision = "float32", *, inputs: bool = False
+) -> jax.Array:
     """Of an image [row, column, channel] with a kernel [height, width, channel, out], padded as "SAME".
 
     A product of patches and kernel. Each seed has a kernel of its own: as a convolution that would be one of
-    many small groups, which libraries do several times more slowly.
+    many small groups, which libraries do several times more slowly. Colours that come from outside (`inputs`) are not
+    rounded, whatever the precision.
     """
-    height, width = kernel.shape[:2]
+    patches, weights = _patches(image, kernel.shape[:2], stride), kernel.reshape(-1, kernel.shape[-1])
+    if inputs and precision == "bfloat16":
+        return product_of_inputs(patches, weights.T, precision)
+    dtype, asked = dtype_of(precision), asked_of_xla("float32" if inputs else precision)
+    return jnp.matmul(patches.astype(dtype), weights.astype(dtype), precision=asked)
+
+
+def _patches(image: jax.Array, size: tuple[int, ...], stride: int) -> jax.Array:
+    """[row, column, height * width * channel]: what the kernel lies on, at each of its places."""
+    height, width = size
     rows, columns = (-(-size // stride) for size in image.shape[:2])
     beyond = (
         max((rows - 1) * stride + height - image.shape[0], 0),
@@ -79,7 +99,7 @@ def convolve(image: jax.Array, kernel: jax.Array, stride: int) -> jax.Array:
         for top in range(height)
         for left in range(width)
     ]
-    return jnp.concatenate(patches, axis=-1) @ kernel.reshape(-1, kernel.shape[-1])
+    return jnp.concatenate(patches, axis=-1)
 
 
 def random_shift(images: jax.Array, key: jax.Array, padding: int = PADDING) -> jax.Array:

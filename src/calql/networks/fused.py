@@ -16,11 +16,11 @@ import jax
 import jax.numpy as jnp
 
 from calql.networks.mlp import MLP, set_apart
+from calql.networks.products import HALF, halves, sum_of_input_columns, sum_of_weight_columns
 
 CAPABILITY = "9.0"  # of the GPUs that have these kernels' instructions
 WIDTHS = {128, 256}  # of layers; at 512, the sums of a warpgroup's rows would take all its registers
-INPUTS = 255  # at most, for the same reason
-HALF = jnp.bfloat16
+INPUTS = 84  # at most: with three columns for each, and for the bias, rows take all of a program's memory
 
 Arrays = tuple[jax.Array, ...]
 
@@ -28,7 +28,8 @@ Arrays = tuple[jax.Array, ...]
 class Weights(NamedTuple):
     """The critics' layers, in float32. Kernels are [critic, output, input]."""
 
-    first: jax.Array  # [critic, width, input], with the bias as the weight of one of the inputs
+    first: jax.Array  # [critic, width, input]
+    first_bias: jax.Array  # [critic, width]
     hidden: Arrays  # each [critic, width, width]
     biases: Arrays  # each [critic, width], of those
     output: jax.Array  # [critic, width]
@@ -64,52 +65,54 @@ def q_of_pairs(members: MLP, features: jax.Array, actions: jax.Array, **how: Any
     """
     if actions.ndim == 2:
         return q_of_pairs(members, features, actions[:, None], **how)[..., 0]
-    from calql.networks.warpgroups import CHUNK, TILE  # not above: takes a while, and few have the GPU
-
     first, *hidden = members.hidden
-    (batch, samples, _), size = actions.shape, features.shape[-1]
-    count, inputs = batch * samples, first.weight.shape[-1]
-    spare = -(inputs + 1) % CHUNK
-    features, actions = set_apart((features, actions))  # else each of a row's inputs computes all of them anew
-    at_state = jnp.broadcast_to(features[:, None], (batch, samples, size))
-    x = jnp.concatenate([at_state, actions, jnp.ones((batch, samples, 1))], axis=-1).reshape(count, -1)
     assert first.bias is not None
     assert members.output.bias is not None
     weights = Weights(
-        jnp.pad(jnp.concatenate([first.weight, first.bias[..., None]], axis=-1), ((0, 0), (0, 0), (0, spare))),
+        first.weight,
+        first.bias,
         tuple(layer.weight for layer in hidden),
         tuple(layer.bias for layer in hidden if layer.bias is not None),
         members.output.weight[:, 0],
     )
-    q = _values(jnp.pad(x, ((0, -count % TILE), (0, spare))), weights, tuple(how.items()))[:, :count]
-    return q.reshape(-1, batch, samples) + members.output.bias[:, :, None]
+    q = _values(*set_apart((features, actions)), weights, tuple(how.items()))  # else each column computes all anew
+    return q + members.output.bias[:, :, None]
 
 
 # -- the function and its derivative ----------------------------------------------------------------------
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
-def _values(x: jax.Array, weights: Weights, how: tuple[Any, ...]) -> jax.Array:
-    """Q [critic, row] of x [row, input], without the output's bias."""
-    return _forward(x, weights, how, keep=False)[0]
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+def _values(features: jax.Array, actions: jax.Array, weights: Weights, how: tuple[Any, ...]) -> jax.Array:
+    """Q [critic, batch, sample] of features [batch, feature] and actions [batch, sample, action].
+
+    Without the output's bias.
+    """
+    given = _rows(features, actions), _first_columns(weights)
+    return _by_state(_forward(*given, weights, how, keep=False)[0], actions)
 
 
-def _values_forward(x: jax.Array, weights: Weights, how: tuple[Any, ...]) -> tuple[jax.Array, tuple[Any, ...]]:
-    q, kept = _forward(x, weights, how, keep=True)
-    return q, (x, weights, kept)
+def _values_forward(
+    features: jax.Array, actions: jax.Array, weights: Weights, how: tuple[Any, ...]
+) -> tuple[jax.Array, tuple[Any, ...]]:
+    rows, first = _rows(features, actions), _first_columns(weights)
+    q, kept = _forward(rows, first, weights, how, keep=True)
+    return _by_state(q, actions), (actions, rows, first, weights, kept)
 
 
-def _forward(x: jax.Array, weights: Weights, how: tuple[Any, ...], *, keep: bool) -> list[jax.Array]:
+def _forward(
+    rows: jax.Array, first: jax.Array, weights: Weights, how: tuple[Any, ...], *, keep: bool
+) -> list[jax.Array]:
     from calql.networks import hopper
 
     kernel = _over_seeds(functools.partial(hopper.forward, keep=keep, **dict(how)))
     biases = jnp.stack(weights.biases, axis=1)
-    return kernel(x.astype(HALF)[None], weights.first.astype(HALF), _stacked(weights.hidden), biases, weights.output)
+    return kernel(rows[None], first, _stacked(weights.hidden), biases, weights.output)
 
 
 def _values_backward(
-    how: tuple[Any, ...], saved: tuple[jax.Array, Weights, jax.Array], q_gradient: jax.Array
-) -> tuple[jax.Array, Weights]:
+    how: tuple[Any, ...], saved: tuple[Any, ...], gradient: jax.Array
+) -> tuple[jax.Array, jax.Array, Weights]:
     """What the output's weights get follows from the layer before, whose gradients leave them out.
 
     A unit's weight gets the sum over rows of dL/dQ * unit, and unit = mask * (its row of the kernel * inputs + bias).
@@ -118,23 +121,26 @@ def _values_backward(
     """
     from calql.networks import hopper
 
-    x, weights, kept = saved
+    actions, rows, first, weights, kept = saved
     depth, last, scale = len(weights.hidden), weights.hidden[-1], weights.output[..., None]
-    run: Callable[..., Any] = lambda kernel: _over_seeds(functools.partial(kernel, **dict(how)))  # noqa: E731
-    rows, given = x.astype(HALF), (kept, q_gradient, _stacked(weights.hidden), (scale * last).astype(HALF))
-    (of_inputs,) = run(hopper.backward)(*given)
-    results = run(hopper.weight_gradients)(*given, rows[None])
+    inputs = weights.first.shape[-1]
+    run: Callable[..., Any] = lambda kernel, **more: _over_seeds(functools.partial(kernel, **more, **dict(how)))  # noqa: E731
+    of_q = gradient.reshape(gradient.shape[0], -1)
+    of_q = jnp.pad(of_q, ((0, 0), (0, rows.shape[0] - of_q.shape[1])))
+    given = (kept, of_q, _stacked(weights.hidden), (scale * last).astype(HALF))
+    (of_layer,) = run(hopper.backward)(*given)
+    results = run(hopper.weight_gradients, inputs=inputs + 1)(*given, rows[None])
     of_last, *kernels = (result.sum(axis=1) for result in results[:depth])
     of_last_bias, *biases = (result.sum(axis=1) for result in results[depth + 1 :])
-    of_first = results[depth]
-    if of_first.ndim == 4:
-        of_first = of_first.sum(axis=1)
-    else:
-        of_first = jnp.einsum("crw,ri->cwi", of_first, rows, preferred_element_type=jnp.float32)
+    of_first = _of_first(results[depth], rows, inputs + 1)
+    of_inputs = _through_first(of_layer, first, inputs + 1)[: actions.shape[0] * actions.shape[1], :inputs]
+    of_features, of_actions = jnp.split(of_inputs.reshape(*actions.shape[:2], -1), [inputs - actions.shape[-1]], -1)
     return (
-        jnp.einsum("crw,cwi->ri", of_inputs, weights.first.astype(HALF), preferred_element_type=jnp.float32),
+        of_features.sum(axis=1),
+        of_actions,
         Weights(
-            of_first,
+            of_first[..., :inputs],
+            of_first[..., inputs],
             (*kernels[::-1], scale * of_last),
             (*biases[::-1], weights.output * of_last_bias),
             jnp.sum(of_last * last, axis=-1) + of_last_bias * weights.biases[-1],
@@ -143,6 +149,66 @@ def _values_backward(
 
 
 _values.defvjp(_values_forward, _values_backward)
+
+
+# -- the first layer, with all digits of what goes in -----------------------------------------------------
+
+
+def _rows(features: jax.Array, actions: jax.Array) -> jax.Array:
+    """Every pair in whole tiles of rows and whole chunks of columns, with one as the last input.
+
+    Columns are joined once, in the order of products.columns_of_inputs: joined twice, they are written twice.
+    """
+    from calql.networks.warpgroups import TILE  # not above: takes a while, and few have the GPU
+
+    batch, samples, _ = actions.shape
+    parts = [(part[:, None], of_action) for part, of_action in zip(halves(features), halves(actions), strict=True)]
+    high, low = (
+        [jnp.broadcast_to(part, (batch, samples, part.shape[-1])) for part in (*both, jnp.full((1, 1, 1), one, HALF))]
+        for both, one in zip(parts, (1, 0), strict=True)
+    )
+    joined = jnp.concatenate([*high, *low, *high, _spare(high)], axis=-1).reshape(batch * samples, -1)
+    return jnp.pad(joined, ((0, -len(joined) % TILE), (0, 0)))
+
+
+def _first_columns(weights: Weights) -> jax.Array:
+    """[critic, width, column], in the order of products.columns_of_weights, the bias with the weights."""
+    kernels, biases = halves(weights.first), halves(weights.first_bias[..., None])
+    high, low = zip(kernels, biases, strict=True)
+    return jnp.concatenate([*high, *high, *low, _spare(high)], axis=-1)
+
+
+def _spare(parts: Sequence[jax.Array]) -> jax.Array:
+    """Zeros that make three times these columns whole chunks."""
+    from calql.networks.warpgroups import CHUNK
+
+    columns = 3 * sum(part.shape[-1] for part in parts)
+    return jnp.zeros((*parts[0].shape[:-1], -columns % CHUNK), HALF)
+
+
+def _through_first(gradient: jax.Array, first: jax.Array, inputs: int) -> jax.Array:
+    """Of the inputs [row, input], from the first layer's gradient [critic, row, width] and its columns."""
+    columns = jnp.einsum("crw,cwi->ri", gradient, first, preferred_element_type=jnp.float32)
+    return sum_of_weight_columns(columns, inputs)
+
+
+def _of_first(result: jax.Array, rows: jax.Array, inputs: int) -> jax.Array:
+    """Of the first kernel [critic, width, input], from what the kernels give for it.
+
+    That is the gradient of a chunk of its columns, first halves before second halves: where the chunk ends, the inputs
+    whose second half it has no room for are rounded. Or it is the layer's own gradient, and none is.
+    """
+    if result.ndim == 3:
+        columns = jnp.einsum("crw,ri->cwi", result, rows[:, : 2 * inputs], preferred_element_type=jnp.float32)
+    else:
+        columns = result.sum(axis=1)
+    return sum_of_input_columns(columns, inputs)
+
+
+def _by_state(q: jax.Array, actions: jax.Array) -> jax.Array:
+    """[critic, row] to [critic, batch, sample]."""
+    batch, samples, _ = actions.shape
+    return q[:, : batch * samples].reshape(-1, batch, samples)
 
 
 def _stacked(kernels: Arrays) -> jax.Array:

@@ -242,18 +242,18 @@ def backward(kept: jax.Array, q_gradient: jax.Array, hidden: jax.Array, last: ja
 
 
 def weight_gradients(
-    kept: jax.Array, q_gradient: jax.Array, hidden: jax.Array, last: jax.Array, x: jax.Array, **how: Any
+    kept: jax.Array, q_gradient: jax.Array, hidden: jax.Array, last: jax.Array, x: jax.Array, *, inputs: int, **how: Any
 ) -> list[jax.Array]:
     """dL/d(kernel) of the layers, last to first, each [critic, part, output, input]; dL/d(bias) of all but the first.
 
     Takes what `backward` takes and the rows that went in. Parts are to be added up: rows are shared out among as many
-    of them as fill the multiprocessors. Of more inputs than a chunk, the first layer's gradient [critic, row, width]
-    comes in place of its kernel's.
+    of them as fill the multiprocessors. Of the first kernel, it is the gradient of one chunk of columns. Where the
+    inputs are more than a chunk, the first layer's gradient [critic, row, width] comes in its place.
     """
     layers = kept.shape[1] - 1
     above, kernels, biases = kept, [], []
     for layer in range(layers, 0, -1):
-        top, bottom = layer == layers, layer == 1 and x.shape[-1] == CHUNK
+        top, bottom = layer == layers, layer == 1 and inputs <= CHUNK
         weights = last[:, None] if top else hidden
         of_kernel, of_bias, above = _of_layer(
             (above, layers if top else 0),
@@ -368,7 +368,12 @@ def _of_layer(
                 @pl.loop(0, end - begin)
                 def chunks_of_task(chunk: Any) -> None:
                     rows = pl.ds((begin + chunk) * CHUNK, CHUNK)
-                    others = [ref.at[lax.div(critic, critics // ref.shape[0]), rows] for ref in more]
+                    others = [
+                        ref.at[
+                            lax.div(critic, critics // ref.shape[0]), rows, *(pl.ds(0, CHUNK) for _ in ref.shape[2:])
+                        ]
+                        for ref in more
+                    ]
                     layers = above_ref.at[critic, above[1], rows], below_ref.at[critic, below[1], rows]
                     row_ring.fetch(done + chunk, *layers, *others)
 
@@ -381,7 +386,7 @@ def _of_layer(
         roles(multiply, fetch)
 
     row = jax.ShapeDtypeStruct((CHUNK, width), HALF)
-    slot = [row, row, *(jax.ShapeDtypeStruct((CHUNK, *operand.shape[2:]), operand.dtype) for operand in given)]
+    slot = [row, row, *(jax.ShapeDtypeStruct((CHUNK,) * (operand.ndim - 1), operand.dtype) for operand in given)]
     ones = jnp.ones((least, CHUNK), HALF)
     of_below = (critics, 1, count, width) if x is None else (critics, parts, width, CHUNK)
     results = launch(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import equinox as eqx
 import jax
@@ -12,8 +12,9 @@ import jax.numpy as jnp
 
 from calql.networks import draws
 from calql.networks.initialisers import Initialiser, linear
+from calql.networks.products import Precision as Precision
+from calql.networks.products import add_to_rows, dtype_of, product, product_of_inputs
 
-Precision = Literal["float32", "bfloat16"]
 Values = TypeVar("Values")  # any pytree
 
 
@@ -84,12 +85,12 @@ class MLP(eqx.Module):
         self.norm_after, self.precision = style.norm_after, style.precision
 
     def __call__(self, x: jax.Array, *, dropout: float = 0.0, key: jax.Array | None = None) -> jax.Array:
-        """[..., inputs] to [..., outputs]; hidden layers in the chosen precision, the output in float32.
+        """[..., inputs] to [..., outputs]; the first layer and the output in float32, what is between as chosen.
 
         All rows at once rather than one by one under vmap: the product then comes out in the layout
         that the next layer reads, with no transposition in between.
         """
-        return self._after_first(_affine(self._first, x, self.dtype), dropout=dropout, key=key)
+        return self._after_first(_affine(self._first, x, "float32"), dropout=dropout, key=key)
 
     def of_pairs(self, features: jax.Array, actions: jax.Array) -> jax.Array:
         """Of features [batch, feature] joined with actions [batch, (sample,) action], to [batch, (sample,) output].
@@ -97,11 +98,10 @@ class MLP(eqx.Module):
         The first layer takes each state once, however many actions it is paired with.
         """
         first, size = self._first, features.shape[-1]
-        at_state = _affine(first, features, self.dtype, slice(size))
-        joined = _product(actions.reshape(-1, actions.shape[-1]), first.weight[:, size:], self.dtype)
-        if actions.ndim > features.ndim:
-            at_state = at_state[:, None]
-        joined = at_state + joined.reshape(*actions.shape[:-1], -1)
+        at_state = _affine(first, features, "float32", slice(size))
+        rows = actions.reshape(-1, actions.shape[-1])
+        of_actions = product_of_inputs(rows, first.weight[:, size:], self.precision)
+        joined = add_to_rows(at_state, of_actions.reshape(*actions.shape[:-1], -1))
         return self._after_first(joined.reshape(-1, joined.shape[-1]), apart=True).reshape(*actions.shape[:-1], -1)
 
     def _after_first(
@@ -112,18 +112,18 @@ class MLP(eqx.Module):
             return x.astype(jnp.float32)
         for depth in range(len(self.hidden)):
             if depth:
-                x = _affine(self.hidden[depth], x, self.dtype, apart=apart)
-            x = jax.nn.relu(x) if self.norm_after else x
+                x = _affine(self.hidden[depth], x, self.precision, apart=apart)
+            x = jax.nn.relu(x.astype(self.dtype)) if self.norm_after else x
             if self.norms:
                 x = self.norms[depth](x.astype(jnp.float32)).astype(self.dtype)
-            x = x if self.norm_after else jax.nn.relu(x)
+            x = x if self.norm_after else jax.nn.relu(x.astype(self.dtype))
             if dropout and key is not None:
                 x = drop_out(x, dropout, jax.random.fold_in(key, depth), f"keep/{depth}")
-        return _affine(self.output, x, jnp.dtype(jnp.float32))
+        return _affine(self.output, x, "float32")
 
     @property
     def dtype(self) -> jnp.dtype:
-        return jnp.dtype(self.precision)
+        return dtype_of(self.precision)
 
     @property
     def _first(self) -> eqx.nn.Linear:
@@ -148,45 +148,17 @@ def _side_by_side(inputs: int, outputs: int, key: jax.Array, heads: int, style: 
 
 
 def _affine(
-    layer: eqx.nn.Linear, x: jax.Array, dtype: jnp.dtype, inputs: slice = slice(None), *, apart: bool = False
+    layer: eqx.nn.Linear, x: jax.Array, precision: Precision, inputs: slice = slice(None), *, apart: bool = False
 ) -> jax.Array:
     """The layer applied to those of its inputs that are there.
 
     The bias `apart`, on a GPU: XLA may else have the library add it, and write it out for every row to that end.
     """
     assert layer.bias is not None
-    product = _product(x, layer.weight[:, inputs], dtype)
-    return (set_apart(product) if apart else product) + layer.bias.astype(dtype)
+    rows = product(x, layer.weight[:, inputs], precision)
+    return (set_apart(rows) if apart else rows) + layer.bias.astype(dtype_of(precision))
 
 
 def set_apart(values: Values) -> Values:
     """The same values; on a GPU, XLA then joins nothing across this point."""
     return jax.lax.optimization_barrier(values) if jax.default_backend() == "gpu" else values
-
-
-def _product(x: jax.Array, weight: jax.Array, dtype: jnp.dtype) -> jax.Array:
-    return _times(x.astype(dtype), weight)
-
-
-@jax.custom_vjp
-def _times(x: jax.Array, weight: jax.Array) -> jax.Array:
-    """x [..., input] times the transpose of weight [output, input], in the precision of x.
-
-    The weight's gradient is summed in its own precision and comes out in its own layout. What JAX derives is the
-    transpose of that: on a GPU the optimiser then reads across rows, and all that it keeps is copied back.
-    """
-    return x @ weight.T.astype(x.dtype)
-
-
-def _times_forward(x: jax.Array, weight: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    return _times(x, weight), (x, weight)
-
-
-def _times_backward(kept: tuple[jax.Array, jax.Array], gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
-    x, weight = kept
-    outputs, inputs = (rows.reshape(-1, rows.shape[-1]) for rows in (gradient, x))
-    of_weight = jnp.einsum("ro,ri->oi", outputs, inputs, preferred_element_type=weight.dtype)
-    return gradient @ weight.astype(gradient.dtype), of_weight
-
-
-_times.defvjp(_times_forward, _times_backward)

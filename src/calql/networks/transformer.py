@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from calql.networks.initialisers import Initialiser, linear
 from calql.networks.mlp import Norm, Precision, drop_out
 from calql.networks.policy import Gaussian
+from calql.networks.products import asked_of_xla, dtype_of
 
 LOG_STD_RANGE = (-5.0, 2.0)
 EPSILON = 1e-5  # of layer norms, as in GPT-2
@@ -40,8 +41,9 @@ class Affine(eqx.Module):
             self.kernel, self.bias = layer.weight.T, layer.bias
 
     def __call__(self, x: jax.Array, precision: Precision = "float32") -> jax.Array:
-        dtype = jnp.dtype(precision)
-        return x.astype(dtype) @ self.kernel.astype(dtype) + self.bias.astype(dtype)
+        dtype = dtype_of(precision)
+        product = jnp.matmul(x.astype(dtype), self.kernel.astype(dtype), precision=asked_of_xla(precision))
+        return product + self.bias.astype(dtype)
 
 
 class Block(eqx.Module):
@@ -78,15 +80,17 @@ class Block(eqx.Module):
 
     def attention(self, x: jax.Array, dropout: float, key: jax.Array | None, real: jax.Array | None) -> jax.Array:
         tokens, width = x.shape[-2:]
+        asked = asked_of_xla(self.precision)
         parts = self.query_key_value(x, self.precision).reshape(*x.shape[:-1], 3, self.heads, width // self.heads)
         query, keys, values = (parts[..., part, :, :] for part in range(3))  # [..., token, head, feature]
-        scores = jnp.einsum("...qhf,...khf->...hqk", query, keys).astype(jnp.float32) / math.sqrt(width // self.heads)
+        products = jnp.einsum("...qhf,...khf->...hqk", query, keys, precision=asked)
+        scores = products.astype(jnp.float32) / math.sqrt(width // self.heads)
         causal = jnp.tril(jnp.ones((tokens, tokens), bool))
         scores = jnp.where(causal, scores, HIDDEN_SCORE)
         if real is not None:
             scores = scores + HIDDEN_SCORE * (1.0 - real[..., None, None, :])
-        weights = _maybe_drop(jax.nn.softmax(scores, axis=-1), dropout, key, "keep/attention")
-        return jnp.einsum("...hqk,...khf->...qhf", weights.astype(values.dtype), values).reshape(x.shape)
+        weights = _maybe_drop(jax.nn.softmax(scores, axis=-1), dropout, key, "keep/attention").astype(values.dtype)
+        return jnp.einsum("...hqk,...khf->...qhf", weights, values, precision=asked).reshape(x.shape)
 
 
 class DecisionTransformer(eqx.Module):

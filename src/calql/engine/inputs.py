@@ -48,7 +48,7 @@ class Inputs:
         seen, recorded = episode.observations, episode.rewards.astype(np.float32)
         terminals = np.zeros(len(recorded), bool)
         terminals[-1] = episode.terminal
-        trajectory = Trajectory(seen[:-1], episode.actions, self.rewards.map(recorded), terminals)
+        trajectory = Trajectory(seen[:-1], episode.actions, self.rewards.collected.map(recorded), terminals)
         return columns_of(trajectory, seen[1:], recorded, self.reference(trajectory), self.optional)
 
 

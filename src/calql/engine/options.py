@@ -37,6 +37,8 @@ class RunOptions:
     """Who acts during them: the frozen policy, or uniform draws."""
     mixing: float = 0.5
     """Share of logged rows in an online batch; -1 pools all data."""
+    rewards_online: Literal["source", "logged"] = "source"
+    """Rewards of collected steps: as the method's source has them, or by the map of logged ones (IQL's locomotion)."""
     reference: str = "monte-carlo"
     """Reference value: monte-carlo, regression, sarsa or none."""
     failure_test: Literal["all", "last"] = "all"

@@ -76,7 +76,10 @@ def make_plan(
     discount: float,
 ) -> Plan:
     """Value the data, fit the reference, choose the probes. `data` have actions in [-1, 1]."""
-    task = replace(task, rewards=replace(task.rewards, failure_test=options.failure_test))
+    rewards = replace(task.rewards, failure_test=options.failure_test)
+    if options.rewards_online == "logged":
+        rewards = replace(rewards, logged_only=False)
+    task = replace(task, rewards=rewards)
     if held_out is None and options.hold_out > 0:
         data, held_out = data.split(options.hold_out, seed=0)
     if options.keep_episodes:

@@ -181,8 +181,11 @@ def _in_unit_range(data: Dataset, env: gymnasium.Env[Any, Any], run: RunOptions)
     return normalise_actions(data, bounds.low, bounds.high, limit=run.action_limit)[0]  # type: ignore[attr-defined]
 
 
-def describe(experiment: Experiment, command: str) -> dict[str, Any]:
-    """The resolved configuration as it is written to config.json; enough to build the experiment again."""
+def describe(experiment: Experiment, command: str, fits: Sequence[str] = ()) -> dict[str, Any]:
+    """The resolved configuration as it is written to config.json; enough to build the experiment again.
+
+    `fits` are sentences about what planning fitted, for whoever reads the file or the report.
+    """
     choice = experiment.choice
     return {
         "task": experiment.task.name,
@@ -201,6 +204,7 @@ def describe(experiment: Experiment, command: str) -> dict[str, Any]:
             "reward_min": float(experiment.task.rewards.map(experiment.data.rewards).min()),
             "reward_max": float(experiment.task.rewards.map(experiment.data.rewards).max()),
         },
+        **({"fits": list(fits)} if fits else {}),
         "versions": versions(),
         "command": command,
     }

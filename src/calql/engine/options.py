@@ -47,8 +47,8 @@ class RunOptions:
     """Also cut logged episodes where a row does not go on from the next observation of the one before (CORL)."""
     action_limit: float = 0.99999
     """Logged actions are clipped to plus and minus this, in units where the bounds are -1 and 1."""
-    reference_updates: int = 5_000
-    """Gradient steps that fit a reference value which is a network."""
+    reference_updates: int = 50_000
+    """Most gradient steps that fit a reference value which is a network; its held-out error ends the fit sooner."""
     capacity: int = 1_000_000
     """Transitions that the online buffer holds; the oldest make room."""
     keep_episodes: int = 0

@@ -45,6 +45,11 @@ class Plan:
         return [self.options.first_seed + index for index in range(self.options.seeds)]
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What came out of the fits that planning did."""
+        return self.inputs.reference.notes
+
+    @property
     def workers(self) -> int:
         """Processes that step environments: as asked for; else none where they are quick and updates need the cores."""
         if self.options.workers >= 0:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 from toy_task import Line, data
 
 from calql.data import Dataset
+from calql.experiment import Choice, defaults, describe, make_experiment, plan, resolve_task, set_options
 from calql.reference import Fit, MonteCarlo, fit_reference, over_episodes
 from calql.reference.held_out import Quality, hold_out, quality, returns_of
 from calql.reference.networks import FittedQ
-from calql.results.report import write_report
 from calql.tasks.base import RewardRule
-from calql.training import train
 
 RULE = RewardRule()
 
@@ -131,24 +128,11 @@ def test_whole_episodes_are_held_out_and_never_all() -> None:
         assert len(kept.episode_ends) == count - expected
 
 
-def test_the_run_and_its_report_tell_the_error(tmp_path: Path) -> None:
-    outcome = train(
-        dataset=data(),
-        env=Line,
-        episode_limit=5,
-        reference="sarsa",
-        reference_updates=20,
-        policy_widths=(8,),
-        critic_widths=(8,),
-        batch_size=4,
-        seeds=1,
-        offline_updates=2,
-        online_steps=0,
-        evaluation_episodes=1,
-        workers=0,
-        out=tmp_path / "run",
-    )
-    fits = json.loads((outcome.folder / "config.json").read_text())["fits"]
-    assert fits[0].startswith("reference value (SARSA): 20 updates")
-    page = write_report([outcome.folder]).read_text()
-    assert "Reference value (SARSA): 20 updates" in page
+def test_the_run_tells_the_error() -> None:
+    choice = Choice(episode_limit=5)
+    task, logged, notes = resolve_task(choice, Line, data())
+    run, options = set_options(*defaults(choice, task), {"reference": "sarsa", "reference_updates": 20}, "cal-ql")
+    experiment = make_experiment(choice, task, logged, run, options, notes)
+    planned = plan(experiment)
+    assert planned.notes[0].startswith("reference value (SARSA): 20 updates")
+    assert describe(experiment, "calql train", planned.notes)["fits"] == list(planned.notes)

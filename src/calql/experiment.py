@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import jax
 import numpy as np
 
@@ -145,20 +146,17 @@ def make_experiment(
     check_combination(choice.method, method, image=data.observations.dtype == np.uint8)
     env = task.make_env()
     try:
-        warnings = check(data, env, name=task.name)
-        data, clipped = normalise_actions(data, env.action_space.low, env.action_space.high)  # type: ignore[attr-defined]
+        warnings = check(data, env, name=task.name, limit=run.action_limit)
+        data = _in_unit_range(data, env, run)
     finally:
         env.close()
-    return Experiment(choice, task, data, run, options, (*notes, *method.notes, *data.notes, *warnings, *clipped))
+    return Experiment(choice, task, data, run, options, (*notes, *method.notes, *data.notes, *warnings))
 
 
 def plan(experiment: Experiment) -> Plan:
     """Value the data and fit the reference."""
     task, choice = experiment.task, experiment.choice
-    held_out = None
-    if task.held_out_data is not None and choice.dataset is None:
-        bounds = task.make_env().action_space
-        held_out, _ = normalise_actions(task.held_out_data(), bounds.low, bounds.high)  # type: ignore[attr-defined]
+    held_out = _held_out(task, experiment.run) if choice.dataset is None else None
     method = method_entry(choice.method).make(experiment.options)
     seeds = "one seed" if experiment.run.seeds == 1 else f"{experiment.run.seeds} seeds"
     label = f"{choice.method} on {task.name}, {seeds}"
@@ -166,8 +164,28 @@ def plan(experiment: Experiment) -> Plan:
     return make_plan(label, task, method, experiment.run, experiment.data, held_out, discount)
 
 
-def describe(experiment: Experiment, command: str) -> dict[str, Any]:
-    """The resolved configuration as it is written to config.json; enough to build the experiment again."""
+def _held_out(task: Task, run: RunOptions) -> Dataset | None:
+    """The task's data that training never sees, where it has some, in the policy's units."""
+    if task.held_out_data is None:
+        return None
+    env = task.make_env()
+    try:
+        return _in_unit_range(task.held_out_data(), env, run)
+    finally:
+        env.close()
+
+
+def _in_unit_range(data: Dataset, env: gymnasium.Env[Any, Any], run: RunOptions) -> Dataset:
+    """Actions in the policy's units; what `normalise_actions` has to say, `check` has said."""
+    bounds = env.action_space
+    return normalise_actions(data, bounds.low, bounds.high, limit=run.action_limit)[0]  # type: ignore[attr-defined]
+
+
+def describe(experiment: Experiment, command: str, fits: Sequence[str] = ()) -> dict[str, Any]:
+    """The resolved configuration as it is written to config.json; enough to build the experiment again.
+
+    `fits` are sentences about what planning fitted, for whoever reads the file or the report.
+    """
     choice = experiment.choice
     return {
         "task": experiment.task.name,
@@ -186,6 +204,7 @@ def describe(experiment: Experiment, command: str) -> dict[str, Any]:
             "reward_min": float(experiment.task.rewards.map(experiment.data.rewards).min()),
             "reward_max": float(experiment.task.rewards.map(experiment.data.rewards).max()),
         },
+        **({"fits": list(fits)} if fits else {}),
         "versions": versions(),
         "command": command,
     }

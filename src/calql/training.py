@@ -93,7 +93,7 @@ def start(experiment: Experiment, out: str | Path | None, watching: Watching, co
             "exists already", where=str(folder), mend=f"choose another --out, or go on with --resume {folder}"
         )
     plan = experiments.plan(experiment)
-    config = experiments.describe(experiment, command)
+    config = experiments.describe(experiment, command, plan.notes)
     try:
         folder.mkdir(parents=True)
         write_atomically(folder / "config.json", json.dumps(config, indent=2, default=str) + "\n")
@@ -101,7 +101,7 @@ def start(experiment: Experiment, out: str | Path | None, watching: Watching, co
     except BaseException as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise _mendable(error, folder) from error
-    for note in experiment.notes:
+    for note in (*experiment.notes, *plan.notes):
         watching.display.message(f"note: {note}")
     return _execute(run, folder, watching)
 

@@ -11,12 +11,15 @@ import numpy as np
 import pytest
 
 from calql.data.certify import Recording, certify
+from calql.data.d4rl import from_d4rl_arrays
 from calql.data.dataset import Dataset
 from calql.data.store import BuildContext
-from calql.envs.kitchen import GOALS, TASK_SETS
+from calql.envs.kitchen import GOALS, TASK_SETS, observation_60
 from calql.errors import UserError
 from calql.recipes import cloning, kitchen, kitchen_check
 from calql.recipes.kitchen import EVERYBODY, RECIPES, Demonstrations, as_dataset, four_tasks, read_demonstrations
+from calql.reference import Fit, MonteCarlo, over_episodes
+from calql.tasks.kitchen import TASKS
 
 SOURCES = Path(os.environ.get("CALQL_SHARED_DATA", Path(__file__).resolve().parents[2].parent / "shared" / "data"))
 needs_sources = pytest.mark.skipif(
@@ -33,29 +36,68 @@ def made_up() -> Demonstrations:
     return Demonstrations(observations, np.zeros((5, 9), np.float32), np.array([3, 2]), (("microwave",),) * 2)
 
 
-def test_rewards_count_the_tasks_satisfied_now_and_demonstrations_end_terminal() -> None:
-    dataset = as_dataset(made_up(), "partial", "made up")
-    assert dataset.rewards.tolist() == [0, 1, 2, 0, 0]
-    assert dataset.terminals.tolist() == [False, False, True, False, True]
-    assert not dataset.truncated.any()
-    assert dataset.observations.shape == (5, 60)
-    assert np.array_equal(dataset.next_observations[0], dataset.observations[1])
-    assert np.array_equal(dataset.next_observations[2], dataset.observations[2])  # not the next demonstration's
-    assert as_dataset(made_up(), "mixed", "made up").rewards.tolist() == [0, 1, 1, 0, 0]
+def official_walk(lengths: list[int], rewards: list[float], discount: float) -> list[tuple[int, int, bool, float]]:
+    """The authors' loader as a loop over the file: (row, row of the next observation, terminal, return-to-go)."""
+    ends = set((np.cumsum(lengths) - 1).tolist())
+    last, kept, piece = len(rewards) - 1, [], []
+    for i in range(last + 1):
+        if i != last:
+            piece.append((i, i in ends))
+        if i in ends and piece:
+            following, values = rewards[piece[-1][0]] / (1.0 - discount), []
+            for row, done in reversed(piece):
+                following = rewards[row] + discount * (0.0 if done else following)
+                values.append(following)
+            kept += [(row, row + 1, done, g) for (row, done), g in zip(piece, reversed(values), strict=True)]
+            piece = []
+    return kept
 
 
-def test_rollouts_are_paid_and_ended_as_demonstrations_are() -> None:
+def test_demonstrations_are_read_as_the_authors_loader_reads_them() -> None:
+    """Terminal at the end of every demonstration but the last, which loses its last row and goes on for ever."""
+    made = made_up()
+    made.observations[3:, 9 + 22] = -0.75  # the last one keeps the microwave open
+    dataset = as_dataset(made, "partial", "made up")
+    rows = observation_60(made.observations, TASK_SETS["partial"])
+    rule = next(task for task in TASKS if task.name == "kitchen-partial").rewards
+    values = over_episodes(MonteCarlo(rule, 0.99), Fit(dataset, rule, 0.99))
+    expected = official_walk([3, 2], [0, 1, 2, 1, 1], 0.99)
+    assert [row for row, *_ in expected] == [0, 1, 2, 3]
+    assert dataset.rewards.tolist() == [0, 1, 2, 1]
+    assert np.array_equal(dataset.observations, rows[[row for row, *_ in expected]])
+    assert np.array_equal(dataset.next_observations, rows[[after for _, after, *_ in expected]])
+    assert dataset.terminals.tolist() == [done for _, _, done, _ in expected] == [False, False, True, False]
+    assert dataset.truncated.tolist() == [False, False, False, True]
+    np.testing.assert_allclose(values, [g for *_, g in expected], rtol=1e-6)
+    assert values[-1] == pytest.approx(100.0)  # 1 / (1 - 0.99), where a terminal would leave 1
+    assert as_dataset(made_up(), "mixed", "made up").rewards.tolist() == [0, 1, 1, 0]
+
+
+def test_a_time_out_in_a_kitchen_file_is_skipped_and_closes_its_demonstration() -> None:
+    made = made_up()
+    columns = {
+        "observations": observation_60(made.observations, TASK_SETS["partial"]),
+        "actions": made.actions,
+        "rewards": np.array([0, 1, 2, 0, 0], np.float32),
+        "terminals": np.array([0, 0, 0, 0, 1], bool),
+        "timeouts": np.array([0, 0, 1, 0, 0], bool),
+    }
+    dataset = from_d4rl_arrays(columns, "made up")
+    assert dataset.rewards.tolist() == [0, 1, 0]
+    assert not dataset.terminals.any()
+    assert dataset.truncated.tolist() == [False, True, True]
+
+
+def test_rollouts_are_paid_as_demonstrations_are_and_end_by_the_time_limit() -> None:
     demonstrated = as_dataset(made_up(), "mixed", "made up")
+    ends = demonstrated.terminals | demonstrated.truncated
     as_played = replace(
-        demonstrated,
-        rewards=np.arange(5, dtype=np.float32),
-        terminals=np.zeros(5, bool),
-        truncated=demonstrated.terminals,
+        demonstrated, rewards=np.arange(4, dtype=np.float32), terminals=np.zeros(4, bool), truncated=ends
     )
-    again = kitchen.as_demonstrated(as_played, "mixed")
-    assert again.rewards.tolist() == [0, 1, 1, 0, 0]
-    assert np.array_equal(again.terminals, demonstrated.terminals)
-    assert not again.truncated.any()
+    again = kitchen.paid_as_demonstrated(as_played, "mixed")
+    assert again.rewards.tolist() == [0, 1, 1, 0]
+    assert not again.terminals.any()
+    assert np.array_equal(again.truncated, ends)
 
 
 @needs_sources
@@ -64,7 +106,8 @@ def test_a_clones_rollouts_follow_the_demonstrations(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(kitchen, "CLONED_STEPS", 6)
     monkeypatch.setattr(cloning, "clone", partial(cloning.clone, updates=20))
     dataset = RECIPES["kitchen-complete-cloned"].build(BuildContext(seed=0, sources=SOURCES))
-    assert (len(dataset), len(dataset.episode_ends)) == (3680 + 12, 21)
+    assert (len(dataset), len(dataset.episode_ends)) == (3679 + 12, 21)
+    assert dataset.terminals.sum() == 18  # neither the last demonstration's end nor those of rollouts
     assert dataset.notes[-1].startswith("2 rollouts of a clone, 6 steps each")
     assert RECIPES["kitchen-complete-cloned"].task == "kitchen-complete"
 
@@ -76,7 +119,7 @@ def test_certify_tells_the_goal_the_reward_and_the_replay_apart() -> None:
     assert reward.passed
     assert replay.value == 0.5  # nobody touched the microwave that opens by itself; the other did nothing
     goal, reward, *_ = kitchen_check.check("mixed", Recording(dataset))
-    assert goal.value == 5
+    assert goal.value == 4
     assert not reward.passed
 
 
@@ -132,7 +175,7 @@ def test_demonstrations_in_the_simulators_layout_are_certified_by_their_recorded
     monkeypatch.setattr(kitchen_check, "available_cores", lambda: 1)
     np.savez(tmp_path / "x.npz", **columns)
     report = certify(f"kitchen-{kind}", tmp_path / "x.npz")
-    assert report.transitions == 5
+    assert report.transitions == 4
     assert [job.tasks for job in jobs] == [("microwave", "slide cabinet"), ("kettle",)]
     goal, reward, again, robot, objects = report.checks
     assert (goal.passed, reward.passed, again.value, again.detail) == (True, True, 0.5, "1 of 2")
@@ -145,10 +188,11 @@ def test_demonstrations_in_the_simulators_layout_are_certified_by_their_recorded
 def test_complete_is_d4rls_set_to_the_row() -> None:
     dataset = RECIPES["kitchen-complete"].build(BuildContext(seed=0, sources=SOURCES))
     with np.load(SOURCES / kitchen.COMPLETE.path) as stored:
-        assert np.array_equal(dataset.observations, stored["observations"])
-        assert np.array_equal(dataset.rewards, stored["rewards"])
-        assert np.array_equal(dataset.terminals, stored["terminals"])
-    assert (len(dataset), len(dataset.episode_ends)) == (3680, 19)
+        assert np.array_equal(dataset.observations, stored["observations"][:-1])
+        assert np.array_equal(dataset.next_observations, stored["observations"][1:])
+        assert np.array_equal(dataset.rewards, stored["rewards"][:-1])
+        assert np.array_equal(dataset.terminals, stored["terminals"][:-1])
+    assert (len(dataset), len(dataset.episode_ends)) == (3679, 19)
     assert four_tasks(dataset).all()
 
 
@@ -156,12 +200,12 @@ def test_complete_is_d4rls_set_to_the_row() -> None:
 def test_partial_and_mixed_are_everybody_with_goals_of_their_own() -> None:
     context = BuildContext(seed=0, sources=SOURCES)
     some, mixed = (RECIPES[f"kitchen-{kind}"].build(context) for kind in ("partial", "mixed"))
-    assert len(some) == len(mixed) == 131_352
+    assert len(some) == len(mixed) == 131_351
     assert np.array_equal(some.actions, mixed.actions)
     assert (four_tasks(some).sum(), four_tasks(mixed).sum()) == (19, 0)
     with np.load(SOURCES / EVERYBODY.path) as stored:
-        assert np.array_equal(some.rewards, stored["reward_partial_d4rl"])
-        assert np.array_equal(mixed.rewards, stored["reward_mixed_d4rl"])
+        assert np.array_equal(some.rewards, stored["reward_partial_d4rl"][:-1])
+        assert np.array_equal(mixed.rewards, stored["reward_mixed_d4rl"][:-1])
     assert set(TASK_SETS["mixed"]) - set(TASK_SETS["partial"]) == {"bottom burner"}
 
 

@@ -13,10 +13,11 @@ from calql.errors import UserError
 FAR = 2.0  # in units of [-1, 1]: half a range beyond the bound
 NARROW = 0.05  # share of the range, below which the units look wrong
 ROUNDING = 1e-6
+LIMIT = 0.99999  # the authors' code; inverse tanh 6.1
 
 
 def normalise_actions(
-    dataset: Dataset, low: ArrayLike, high: ArrayLike, *, limit: float = 0.99999
+    dataset: Dataset, low: ArrayLike, high: ArrayLike, *, limit: float = LIMIT
 ) -> tuple[Dataset, list[str]]:
     """Map the bounds to [-1, 1] and clip to +-limit, where a tanh policy has finite log-probabilities.
 

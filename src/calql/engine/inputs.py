@@ -48,7 +48,7 @@ class Inputs:
         seen, recorded = episode.observations, episode.rewards.astype(np.float32)
         terminals = np.zeros(len(recorded), bool)
         terminals[-1] = episode.terminal
-        trajectory = Trajectory(seen[:-1], episode.actions, self.rewards.map(recorded), terminals)
+        trajectory = Trajectory(seen[:-1], episode.actions, self.rewards.collected.map(recorded), terminals)
         return columns_of(trajectory, seen[1:], recorded, self.reference(trajectory), self.optional)
 
 
@@ -68,12 +68,7 @@ def prepare(method: Method, reference: str, fit: Fit) -> Inputs:
 
 def spec_of(data: Dataset) -> Spec:
     """What networks are built for: shapes, and the statistics of observations that are vectors."""
-    shape, image = data.observations.shape[1:], data.observations.dtype == np.uint8
-    if image:
-        return Spec(shape, data.actions.shape[1], image=True)
-    flat = data.observations.astype(np.float64)
-    centre, spread = (tuple(float(x) for x in column) for column in (flat.mean(axis=0), flat.std(axis=0)))
-    return Spec(shape, data.actions.shape[1], mean=centre, std=spread)
+    return Spec.of(data.observations, data.actions)
 
 
 def on_device(columns: Columns) -> Transitions:

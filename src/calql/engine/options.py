@@ -37,14 +37,18 @@ class RunOptions:
     """Who acts during them: the frozen policy, or uniform draws."""
     mixing: float = 0.5
     """Share of logged rows in an online batch; -1 pools all data."""
+    rewards_online: Literal["source", "logged"] = "source"
+    """Rewards of collected steps: as the method's source has them, or by the map of logged ones (IQL's locomotion)."""
     reference: str = "monte-carlo"
     """Reference value: monte-carlo, regression, sarsa or none."""
     failure_test: Literal["all", "last"] = "all"
     """With sparse rewards, an episode has failed if all of its rewards say so, or its last alone (CORL)."""
     split_at_jumps: bool = False
     """Also cut logged episodes where a row does not go on from the next observation of the one before (CORL)."""
-    reference_updates: int = 5_000
-    """Gradient steps that fit a reference value which is a network."""
+    action_limit: float = 0.99999
+    """Logged actions are clipped to plus and minus this, in units where the bounds are -1 and 1."""
+    reference_updates: int = 50_000
+    """Most gradient steps that fit a reference value which is a network; its held-out error ends the fit sooner."""
     capacity: int = 1_000_000
     """Transitions that the online buffer holds; the oldest make room."""
     keep_episodes: int = 0
@@ -94,6 +98,7 @@ class RunOptions:
                 self._require(name, getattr(self, name) == default, f"{default} with --update-schedule step")
         self._require("mixing", not self.keep_episodes or self.mixing == POOLED, "-1 with --keep-episodes")
         self._require("hold_out", 0.0 <= self.hold_out < 1.0, "at least 0 and below 1")
+        self._require("action_limit", 0.0 < self.action_limit < 1.0, "above 0 and below 1")
         self._require("workers", self.workers >= -1, "at least -1")
 
     def _require(self, name: str, good: bool, allowed: str) -> None:

@@ -45,6 +45,11 @@ class Plan:
         return [self.options.first_seed + index for index in range(self.options.seeds)]
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What came out of the fits that planning did."""
+        return self.inputs.reference.notes
+
+    @property
     def workers(self) -> int:
         """Processes that step environments: as asked for; else none where they are quick and updates need the cores."""
         if self.options.workers >= 0:
@@ -76,7 +81,10 @@ def make_plan(
     discount: float,
 ) -> Plan:
     """Value the data, fit the reference, choose the probes. `data` have actions in [-1, 1]."""
-    task = replace(task, rewards=replace(task.rewards, failure_test=options.failure_test))
+    rewards = replace(task.rewards, failure_test=options.failure_test)
+    if options.rewards_online == "logged":
+        rewards = replace(rewards, logged_only=False)
+    task = replace(task, rewards=rewards)
     if held_out is None and options.hold_out > 0:
         data, held_out = data.split(options.hold_out, seed=0)
     if options.keep_episodes:

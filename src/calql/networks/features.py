@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from calql.networks.encoder import ImageEncoder
 from calql.networks.mlp import Precision
@@ -24,6 +25,16 @@ class Spec:
     image: bool = False
     mean: tuple[float, ...] = ()  # of logged observations that are vectors
     std: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, observations: np.ndarray, actions: np.ndarray) -> Spec:
+        """From logged columns [row, ...]: images by their type, vectors with their statistics."""
+        shape, dim = observations.shape[1:], actions.shape[1]
+        if observations.dtype == np.uint8:
+            return cls(shape, dim, image=True)
+        flat = observations.astype(np.float64)
+        centre, spread = (tuple(float(x) for x in column) for column in (flat.mean(axis=0), flat.std(axis=0)))
+        return cls(shape, dim, mean=centre, std=spread)
 
 
 class Identity(eqx.Module):

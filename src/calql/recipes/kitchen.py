@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from calql.data.d4rl import from_d4rl_arrays
 from calql.data.dataset import Bools, Dataset, concatenate
 from calql.data.store import BuildContext, Recipe, Source
 from calql.envs.kitchen import TASK_SETS, Kitchen, observation_60, solved
@@ -71,27 +72,29 @@ def read_demonstrations(path: Path) -> Demonstrations:
         return Demonstrations(observations, stored["actions"], lengths, tasks)
 
 
-def as_dataset(demonstrations: Demonstrations, kind: str, source: str) -> Dataset:
-    """D4RL's convention: reward = how many of the goal's tasks are satisfied now; terminal at the end.
+def as_dataset(
+    demonstrations: Demonstrations, kind: str, source: str, rewards: NDArray[np.float32] | None = None
+) -> Dataset:
+    """D4RL's layout, read by the authors' loader: a terminal at the end of every demonstration but the last.
 
-    The observation after a demonstration's last action is not recorded; as nothing is bootstrapped
-    from a terminal row, that row repeats its own.
+    Unless they are given, rewards are how many of the goal's tasks are satisfied now. The loader takes the
+    observation after a row from the next row, so it drops the last row of the file, and with it the last
+    demonstration's terminal: that one only stops, and its last reward counts as received for ever.
     """
     goal = TASK_SETS[kind]
     observations = observation_60(demonstrations.observations, goal)
+    if rewards is None:
+        rewards = solved(observations[:, :30], goal).sum(axis=1).astype(np.float32)
     terminals = np.zeros(len(observations), bool)
     terminals[np.cumsum(demonstrations.lengths) - 1] = True
-    following = np.concatenate([observations[1:], observations[-1:]])
-    following[terminals] = observations[terminals]
-    return Dataset(
-        observations=observations,
-        actions=demonstrations.actions.astype(np.float32),
-        rewards=solved(observations[:, :30], goal).sum(axis=1).astype(np.float32),
-        next_observations=following,
-        terminals=terminals,
-        truncated=np.zeros_like(terminals),
-        source=source,
-    )
+    columns = {
+        "observations": observations,
+        "actions": demonstrations.actions,
+        "rewards": rewards,
+        "terminals": terminals,
+        "timeouts": np.zeros_like(terminals),
+    }
+    return replace(from_d4rl_arrays(columns, source), notes=())
 
 
 def build(kind: str, context: BuildContext) -> Dataset:
@@ -99,7 +102,8 @@ def build(kind: str, context: BuildContext) -> Dataset:
     demonstrations = read_demonstrations(context.source(source))
     made = as_dataset(demonstrations, kind, f"kitchen-{kind}")
     note = f"{len(made.episode_ends)} demonstrations; {_satisfied(made)}"
-    return replace(made, notes=(note, "terminal at the end of every demonstration"))
+    ends = "terminal at the end of every demonstration but the last, whose last row the authors' loader drops"
+    return replace(made, notes=(note, ends))
 
 
 def build_with_clone(kind: str, context: BuildContext) -> Dataset:
@@ -114,17 +118,18 @@ def build_with_clone(kind: str, context: BuildContext) -> Dataset:
     size = CLONED_ROLLOUTS * CLONED_STEPS
     name = f"kitchen {kind} clone"
     actor = partial(policy_actor, policy)
-    made = as_demonstrated(collect(context, name, partial(Kitchen, kind), actor, size, max_steps=CLONED_STEPS), kind)
+    made = paid_as_demonstrated(
+        collect(context, name, partial(Kitchen, kind), actor, size, max_steps=CLONED_STEPS), kind
+    )
     note = f"{CLONED_ROLLOUTS} rollouts of a clone, {CLONED_STEPS} steps each; {_satisfied(made)}"
     together = concatenate([demonstrations, made], source=f"kitchen-{kind}-cloned")
     return replace(together, notes=(*demonstrations.notes, note))
 
 
-def as_demonstrated(rollouts: Dataset, kind: str) -> Dataset:
-    """Rewards and ends as those of demonstrations: tasks satisfied now, terminal at the end."""
+def paid_as_demonstrated(rollouts: Dataset, kind: str) -> Dataset:
+    """Rewards as those of demonstrations: tasks satisfied now. A rollout ends by the time limit, not terminal."""
     rewards = solved(rollouts.observations[:, :30], TASK_SETS[kind]).sum(axis=1).astype(np.float32)
-    ends = rollouts.terminals | rollouts.truncated
-    return replace(rollouts, rewards=rewards, terminals=ends, truncated=np.zeros_like(ends))
+    return replace(rollouts, rewards=rewards)
 
 
 def _satisfied(dataset: Dataset) -> str:
@@ -139,7 +144,7 @@ def four_tasks(dataset: Dataset) -> Bools:
 
 
 def _recipe(kind: str, source: Source, summary: str) -> Recipe:
-    return Recipe(f"kitchen-{kind}", 1, partial(build, kind), (source,), summary, success=four_tasks)
+    return Recipe(f"kitchen-{kind}", 2, partial(build, kind), (source,), summary, success=four_tasks)
 
 
 RECIPES = {
@@ -148,7 +153,7 @@ RECIPES = {
         _recipe("complete", COMPLETE, "demonstrations that do the four tasks of the goal"),
         Recipe(
             "kitchen-complete-cloned",
-            1,
+            2,
             partial(build_with_clone, "complete"),
             (COMPLETE,),
             f"and {CLONED_ROLLOUTS} rollouts of a clone",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
@@ -112,8 +112,7 @@ def read(kind: str, path: Path) -> Dataset | None:
         if "rewards" in stored:
             return None
         recorded = stored.get(REWARDS[kind])
-    made = as_dataset(read_demonstrations(path), kind, str(path))
-    return made if recorded is None else replace(made, rewards=recorded)
+    return as_dataset(read_demonstrations(path), kind, str(path), recorded)
 
 
 def check(kind: str, recording: Recording) -> Sequence[Check]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,15 +12,21 @@ from calql.reference.base import Fit, MonteCarlo, Reference, Trajectory, Values,
 from calql.reference.networks import fit_regression, fit_sarsa
 
 
-def _no_reference(fit: Fit) -> Reference:
-    return lambda trajectory: np.full(len(trajectory.rewards), -np.inf, np.float32)
+@dataclass(frozen=True)
+class NoReference:
+    """Bounds nothing."""
+
+    notes: tuple[str, ...] = ()
+
+    def __call__(self, trajectory: Trajectory) -> Values:
+        return np.full(len(trajectory.rewards), -np.inf, np.float32)
 
 
 REFERENCES: dict[str, Callable[[Fit], Reference]] = {
     "monte-carlo": lambda fit: MonteCarlo(fit.rewards, fit.discount),
     "regression": fit_regression,
     "sarsa": fit_sarsa,
-    "none": _no_reference,
+    "none": lambda fit: NoReference(),
 }
 
 

@@ -27,6 +27,11 @@ class Trajectory:
 class Reference(Protocol):
     """Fitted to logged data; afterwards it values any trajectory that has ended."""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the fit has to say about itself."""
+        ...
+
     def __call__(self, trajectory: Trajectory) -> Values:
         """Reference value of each step [step]."""
         ...
@@ -40,7 +45,7 @@ class Fit:
     rewards: RewardRule
     discount: float
     seed: int = 0
-    updates: int = 5000  # gradient steps, for the ones that are networks
+    updates: int = 50_000  # most gradient steps, for the ones that are networks
     widths: tuple[int, ...] = (256, 256)
 
     def trajectory(self, rows: slice) -> Trajectory:
@@ -56,6 +61,7 @@ class MonteCarlo:
 
     rewards: RewardRule
     discount: float
+    notes: tuple[str, ...] = ()
 
     def __call__(self, trajectory: Trajectory) -> Values:
         rewards, failure = trajectory.rewards, self.rewards.mapped_failure

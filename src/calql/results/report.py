@@ -128,7 +128,9 @@ def _page(runs: Sequence[Run], plots_folder: Path) -> str:
 
 def _opening(names: Sequence[str], runs: Sequence[Run], summaries: Sequence[Summary]) -> str:
     if len(runs) == 1:
-        return html.lead(headline(runs[0], summaries[0]), [resolution(runs[0])] if runs[0].rows else [])
+        notes = [resolution(runs[0])] if runs[0].rows else []
+        notes += [f"{text[:1].upper()}{text[1:]}." for text in runs[0].config.get("fits", [])]
+        return html.lead(headline(runs[0], summaries[0]), notes)
     if len({run.task for run in runs}) > 1:
         return html.lead(f"{len(runs)} runs on different tasks: scores compare only within a task.")
     each = [f"{name}: {headline(run, s)}" for name, run, s in zip(names, runs, summaries, strict=True)]

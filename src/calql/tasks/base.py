@@ -57,6 +57,7 @@ class RewardRule:
     failure_test: Literal["all", "last"] = "all"  # an episode has failed if all its rewards say so (CORL: its last)
     infinite_tail: bool = False  # the last reward of an unfinished episode is received for ever
     by_return_range: bool = False  # the scale is still to be divided by the range of logged returns
+    logged_only: bool = False  # collected steps keep the environment's rewards
 
     def map(self, rewards: np.ndarray) -> np.ndarray:
         """r' = scale * r + shift."""
@@ -69,6 +70,11 @@ class RewardRule:
         returns = np.add.reduceat(data.rewards.astype(np.float64), data.episode_starts)
         spread = float(np.ptp(returns)) or 1.0
         return replace(self, scale=self.scale / spread, by_return_range=False)
+
+    @property
+    def collected(self) -> RewardRule:
+        """The rule for steps taken online."""
+        return replace(self, scale=1.0, shift=0.0) if self.logged_only else self
 
     @property
     def mapped_failure(self) -> float | None:

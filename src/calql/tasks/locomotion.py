@@ -59,7 +59,8 @@ ODT = {
     "return_scale": 1_000.0,
 }
 
-METHOD_REWARDS = {"iql": RewardRule(scale=1_000.0, by_return_range=True)}
+# IQL's code, the original and the paper's fork of it, scales the logged rewards and inserts collected ones as they are.
+METHOD_REWARDS = {"iql": RewardRule(scale=1_000.0, by_return_range=True, logged_only=True)}
 
 PROTOCOL = Protocol(
     offline_updates=500_000,

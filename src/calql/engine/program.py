@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from calql.engine import mixing
 from calql.engine.counters import Counts
+from calql.engine.health import Health, Stands, are_sound, duplicate, keep_sound, newly_lost
 from calql.engine.replay import Replay, insert
 from calql.methods.base import Method, Metrics, Spec, Transitions
 
@@ -26,6 +28,16 @@ class Learning(NamedTuple):
     updates: jax.Array  # int32: calls of update so far; the random numbers of the next one follow from it
     sums: Metrics  # of each metric since the last evaluation
     counts: jax.Array  # int32: updates in those sums
+
+
+class Given(NamedTuple):
+    """What a block of updates draws from. Arrays [seed, ...] but for the logged rows."""
+
+    rows: tuple[Transitions, Replay]
+    keys: jax.Array
+    shares: NDArray[np.int32]  # rows of a batch that are logged ones
+    first: NDArray[np.int32]  # where logged rows begin
+    stands: Stands  # where each seed stands before them
 
 
 @dataclass(frozen=True)
@@ -104,23 +116,46 @@ class Program:
         return jax.tree.unflatten(structure, _apart(trained, together))
 
     def advance(
-        self,
-        learning: Learning,
-        rows: tuple[Transitions, Replay],
-        keys: jax.Array,
-        from_logged: Counts,
-        calls: Counts,
-        logged_start: Counts,
-        *,
-        loop: int | None,
-    ) -> Learning:
-        """`calls` [seed] updates of each seed: one loop as long as it takes, or several of the length `loop`."""
+        self, learning: Learning, health: Health, given: Given, calls: Counts, *, loop: int | None
+    ) -> tuple[Learning, Health]:
+        """`calls` [seed] updates of each seed: one loop as long as it takes, or several of the length `loop`.
+
+        A seed that comes to what is not a number stays as it was before: before that very update where the loop may
+        have any length, before this block where loops are given without waiting for them.
+        """
+        after = self.looped(duplicate(learning), given, calls, loop=loop)
+        sound = are_sound((after.state, after.sums))
+        kept, marked = keep_sound(learning, after, sound, health, given.stands)
+        for index in newly_lost(marked, health) if loop is None else []:
+            kept, done = self._to_the_last_sound(kept, given, index, int(calls[index]))
+            marked = marked._replace(gradient_steps=marked.gradient_steps.at[index].add(done * self.method.minibatches))
+        return kept, marked
+
+    def looped(self, learning: Learning, given: Given, calls: Counts, *, loop: int | None) -> Learning:
+        """After `calls` [seed] updates of each seed; takes the memory of `learning`."""
         most = int(calls.max())
-        shares, start = from_logged.astype(np.int32), logged_start.astype(np.int32)
         for done in range(0, most, loop or max(most, 1)):
             due = np.clip(calls - done, 0, loop or most).astype(np.int32)
-            learning = self.train(learning, *rows, keys, shares, due, start, rounds=loop)
+            learning = self.train(learning, *given.rows, given.keys, given.shares, due, given.first, rounds=loop)
         return learning
+
+    def _to_the_last_sound(self, learning: Learning, given: Given, index: int, most: int) -> tuple[Learning, int]:
+        """One seed moved on by as many updates as leave it sound, fewer than `most`; and their number."""
+
+        def moved(updates: int) -> Learning:
+            calls = np.zeros(len(given.shares), np.int64)
+            calls[index] = updates
+            return self.looped(duplicate(learning), given, calls, loop=None)
+
+        good, bad = 0, most
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            trial = moved(middle)
+            if bool(are_sound((trial.state, trial.sums))[index]):
+                good = middle
+            else:
+                bad = middle
+        return moved(good), good
 
     @partial(jax.jit, static_argnums=0)
     def values(self, state: Any, observations: jax.Array, actions: jax.Array) -> jax.Array | None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from calql import recipes
 from calql.commit import commit
-from calql.data import Dataset, check, load, normalise_actions, split_at_jumps
+from calql.data import Dataset, check, load, normalise_actions, possible_returns, split_at_jumps
 from calql.data.store import Recipe
 from calql.engine.options import RunOptions
 from calql.engine.plan import Plan, make_plan
@@ -27,6 +27,7 @@ from calql.methods import check_combination, method_entry, preset
 from calql.tasks import DEFAULT, Task, get_task
 from calql.tasks.own import MakeEnv, env_maker, own_task
 
+DISCOUNT = 0.99  # of returns in rows and reports, for methods that have none
 PACKAGES = (
     "calql",
     "jax",
@@ -162,7 +163,7 @@ def plan(experiment: Experiment) -> Plan:
     method = method_entry(choice.method).make(experiment.options)
     seeds = "one seed" if experiment.run.seeds == 1 else f"{experiment.run.seeds} seeds"
     label = f"{choice.method} on {task.name}, {seeds}"
-    discount = getattr(experiment.options, "discount", 0.99)
+    discount = getattr(experiment.options, "discount", DISCOUNT)
     return make_plan(label, task, method, experiment.run, experiment.data, held_out, discount)
 
 
@@ -185,10 +186,17 @@ def describe(experiment: Experiment, command: str) -> dict[str, Any]:
             "action_dim": int(experiment.data.actions.shape[1]),
             "reward_min": float(experiment.task.rewards.map(experiment.data.rewards).min()),
             "reward_max": float(experiment.task.rewards.map(experiment.data.rewards).max()),
+            "possible_returns": list(_possible(experiment)),
         },
         "versions": versions(),
         "command": command,
     }
+
+
+def _possible(experiment: Experiment) -> tuple[float, float]:
+    """Least and largest return that the rewards in the data can add up to."""
+    data, discount = experiment.data, getattr(experiment.options, "discount", DISCOUNT)
+    return possible_returns(experiment.task.rewards.map(data.rewards), data.terminals, discount)
 
 
 def from_config(folder: Path) -> tuple[Experiment, dict[str, Any]]:

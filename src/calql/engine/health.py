@@ -57,9 +57,7 @@ def are_sound(trees: Any) -> jax.Array:
 
 
 @jax.jit
-def keep_sound(
-    before: Tree, after: Tree, sound: jax.Array, health: Health, stands: Stands
-) -> tuple[Tree, Health]:
+def keep_sound(before: Tree, after: Tree, sound: jax.Array, health: Health, stands: Stands) -> tuple[Tree, Health]:
     """What a block came to for seeds that are sound after it and were before; what was before it for the others.
 
     `stands` says where each was before it.

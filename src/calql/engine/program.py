@@ -37,6 +37,7 @@ class Given(NamedTuple):
     keys: jax.Array
     shares: NDArray[np.int32]  # rows of a batch that are logged ones
     first: NDArray[np.int32]  # where logged rows begin
+    returns: NDArray[np.float32] | None  # least and largest possible, for a method that bounds its targets
     stands: Stands  # where each seed stands before them
 
 
@@ -59,6 +60,8 @@ class Program:
         """Learning with empty sums; their names come from the method itself."""
         shape = mixing.batch_shape(self.method)
         batch = jax.tree.map(lambda c: jax.ShapeDtypeStruct((*shape, *c.shape[1:]), c.dtype), logged)
+        if self.method.bounds_targets:
+            batch = batch._replace(returns=jax.ShapeDtypeStruct((self.method.minibatches, 2), jnp.float32))
         one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), state)
         _, metrics = jax.eval_shape(self.method.update, one, batch, jax.random.key(0))
         zeros = {name: jnp.zeros(len(updates)) for name in metrics}
@@ -74,6 +77,7 @@ class Program:
         from_logged: jax.Array,
         due: jax.Array,
         logged_start: jax.Array | None = None,
+        returns: jax.Array | None = None,
         *,
         rounds: int | None = None,
     ) -> Learning:
@@ -81,6 +85,8 @@ class Program:
 
         Each update draws its batch and its noise from the seed's key and its own update count, so the
         result does not depend on how updates are cut into blocks.
+
+        `returns` [seed, 2], least and largest possible, go into each batch where a method asks for them.
 
         With `rounds`, that many are gone through, whatever is due: who gives a GPU a loop of a length known to the
         compiler need not stay to count.
@@ -95,9 +101,12 @@ class Program:
             from_logged: jax.Array,
             first: jax.Array,
             left: jax.Array,
+            returns: jax.Array | None,
         ) -> Learning:
             key_batch, key_update = jax.random.split(jax.random.fold_in(key, learning.updates))
             batch = mixing.draw(key_batch, logged, replay, from_logged, first, mixing.batch_shape(self.method))
+            if returns is not None:
+                batch = batch._replace(returns=jnp.broadcast_to(returns, (self.method.minibatches, 2)))
             state, metrics = self.method.update(learning.state, batch, key_update)
             sums = jax.tree.map(jnp.add, learning.sums, metrics)
             after = Learning(state, learning.updates + 1, sums, learning.counts + 1)
@@ -108,7 +117,7 @@ class Program:
 
         def step(index: jax.Array, packed: Arrays) -> Arrays:
             learning = jax.tree.unflatten(structure, _apart(packed, together))
-            after = jax.vmap(one)(learning, replay, keys, from_logged, first, due - index)
+            after = jax.vmap(one)(learning, replay, keys, from_logged, first, due - index, returns)
             return _joined(jax.tree.leaves(after), together)
 
         last = jnp.max(due) if rounds is None else rounds
@@ -136,7 +145,9 @@ class Program:
         most = int(calls.max())
         for done in range(0, most, loop or max(most, 1)):
             due = np.clip(calls - done, 0, loop or most).astype(np.int32)
-            learning = self.train(learning, *given.rows, given.keys, given.shares, due, given.first, rounds=loop)
+            learning = self.train(
+                learning, *given.rows, given.keys, given.shares, due, given.first, given.returns, rounds=loop
+            )
         return learning
 
     def _to_the_last_sound(self, learning: Learning, given: Given, index: int, most: int) -> tuple[Learning, int]:

@@ -58,6 +58,7 @@ class Run:
         self.health = Health.fresh(self.options.seeds)
         self.lost: dict[int, dict[str, int]] = {}  # where seeds that diverged stood then; known from their rows
         self.replay = self._empty_replay()
+        self.returns = np.tile(np.array(plan.inputs.possible, np.float32), (self.options.seeds, 1))
         stage = Stage(plan.task.make_env, plan.method, plan.task.episode_limit)
         self.stepper = Stepper(plan, stage, self.counters)
         self._crews = Crews(stage, plan.workers, self.options.seeds * self.options.trajectories)
@@ -242,7 +243,9 @@ class Run:
         first, c = self._first_logged_rows(), self.counters
         shares = np.array(self._logged_shares(first), np.int32)
         stands = c.gradient_steps.astype(np.int32), c.env_steps.astype(np.int32)
-        return Given((self.plan.inputs.logged, self.replay), self._update_keys, shares, first.astype(np.int32), stands)
+        returns = self.returns if self.program.method.bounds_targets else None
+        rows = self.plan.inputs.logged, self.replay
+        return Given(rows, self._update_keys, shares, first.astype(np.int32), returns, stands)
 
     def _logged_shares(self, first: Counts) -> list[int]:
         """Rows of each seed's batches that are drawn from logged data."""
@@ -288,6 +291,7 @@ class Run:
         if any(episode is not None for episode in episodes):
             padded, lengths = self.plan.inputs.pad(episodes, self.plan.task.episode_limit)
             self.replay = insert_all(self.replay, padded, lengths)
+            self.returns = self.plan.inputs.widened(self.returns, episodes)
 
     def _take_up(self) -> None:
         """What was under way when the checkpoint was written is under way again."""
@@ -361,8 +365,15 @@ class Run:
         filled = min(int(self.counters.env_steps.max()), self.replay.capacity)
         arrays = pack("state", self.learning.state) | pack("sums", sums)
         arrays |= {"updates": np.asarray(self.learning.updates), "counts": np.asarray(counts)}
-        arrays |= self.health.pack() | self.counters.pack() | self.collector.pack() | self.stepper.pack() | self.evaluations.pack()
+        arrays |= (
+            self.health.pack()
+            | self.counters.pack()
+            | self.collector.pack()
+            | self.stepper.pack()
+            | self.evaluations.pack()
+        )
         arrays |= {"online": np.array(self.online), "rows": np.array(self.output.rows_written)}
+        arrays["returns"] = self.returns
         if filled:
             arrays |= pack("replay", first_rows(self.replay.rows, filled))
             arrays["inserted"] = np.asarray(self.replay.inserted)
@@ -371,7 +382,8 @@ class Run:
     def restore(self) -> None:
         """Go back to the newest checkpoint."""
         arrays = self.checkpoints.load()
-        self.online, self.output.rows_written = bool(arrays["online"]), int(arrays["rows"])
+        self.online = bool(arrays["online"])
+        self.output.go_on_after(int(arrays["rows"]))
         state = self.learning.state
         if self.online:
             method, state = self._switched(state)
@@ -384,6 +396,7 @@ class Run:
             jnp.asarray(arrays["counts"]),
         )
         self.health = self.health.restored(arrays)
+        self.returns = arrays.get("returns", self.returns)
         self.lost = lost_seeds(self.health, self.plan.seeds)
         self.counters.restore(arrays)
         policies = self.program.policies(self.learning.state)

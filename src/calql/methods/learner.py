@@ -88,10 +88,12 @@ class ActorCritic(Defaults):
         """Sum over critics of squared TD error plus the weighted regulariser (docs/methods/cal-ql.md)."""
         key_target, key_gap = jax.random.split(key)
         target = self.td_target(state, batch, key_target)
+        bounds = self.target_bounds(state, batch)
+        bounded = {} if bounds is None else {"bounded_targets": losses.bounded_share(target, bounds)}
         features = critics.encode(batch.observations)
         if not self.options.conservative:
             td, metrics = self.td_error(q_values(critics, features, batch.actions), target)
-            return self.over_critics(td), metrics
+            return self.over_critics(td), metrics | bounded
         actions, log_probs = self.compared_actions(state, batch, key_gap)
         q = q_values(critics, features, actions)  # [critic, batch, 1 + 3 sample]: the logged action first
         td, metrics = self.td_error(q[..., 0], target)
@@ -101,7 +103,7 @@ class ActorCritic(Defaults):
             penalty = self.multiplier(state.raw_multiplier) * weight * (gaps - state.numbers.gap)
         else:
             penalty = weight * gaps
-        metrics |= {"conservative_gap": jnp.mean(gaps)} | bound_rates
+        metrics |= {"conservative_gap": jnp.mean(gaps)} | bound_rates | bounded
         return self.over_critics(td + self.penalty_mask(key_gap) * penalty), metrics
 
     def td_error(self, q_data: jax.Array, target: jax.Array) -> tuple[jax.Array, Metrics]:
@@ -126,7 +128,18 @@ class ActorCritic(Defaults):
             q = q[chosen]
         if self.options.entropy_in_backup:
             q = q - self.temperature(state.raw_temperature) * log_probs
-        return losses.backup(batch.rewards, batch.terminals, state.numbers.discount, losses.pessimistic_best(q))
+        best, bounds = losses.pessimistic_best(q), self.target_bounds(state, batch)
+        return losses.backup(batch.rewards, batch.terminals, state.numbers.discount, best, bounds)
+
+    def target_bounds(self, state: LearnerState, batch: Transitions) -> losses.Bounds | None:
+        """Of the batch's possible returns; where Q holds entropy too, wider by twice the most of that."""
+        if batch.returns is None:
+            return None
+        if not self.options.entropy_in_backup:
+            return losses.target_bounds(batch.returns)
+        largest = jnp.maximum(-state.numbers.target_entropy, batch.actions.shape[-1] * math.log(2.0))
+        room = 2.0 * self.temperature(state.raw_temperature) * largest / (1.0 - state.numbers.discount)
+        return losses.target_bounds(batch.returns, below=room, above=room)
 
     def compared_actions(
         self, state: LearnerState, batch: Transitions, key: jax.Array

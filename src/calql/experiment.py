@@ -24,6 +24,7 @@ from calql.engine.options import RunOptions
 from calql.engine.plan import Plan, make_plan
 from calql.errors import UserError, unknown
 from calql.methods import check_combination, method_entry, preset
+from calql.tables import check_method, check_preset, check_task
 from calql.tasks import DEFAULT, Task, get_task
 from calql.tasks.own import MakeEnv, env_maker, own_task
 
@@ -47,7 +48,7 @@ class Choice:
 
     task: str | None = None
     method: str = "cal-ql"
-    preset: str = "paper"
+    preset: str = "default"
     dataset: str | None = None
     env: str | None = None
     episode_limit: int | None = None
@@ -70,10 +71,13 @@ class Experiment:
 def defaults(choice: Choice, task: Task | None = None) -> tuple[RunOptions, Any]:
     """The run and method options that apply before the user sets any."""
     entry, chosen = method_entry(choice.method), preset(choice.preset)
+    check_method(choice.method)
+    check_preset(choice.preset)
     run, options = RunOptions(), entry.options()
     for_all: Mapping[str, Any] = {}
     for_method: Mapping[str, Any] = {}
     if task is not None:
+        check_task(task)
         run = _set(RunOptions(reference=task.reference), dataclasses.asdict(task.protocol))
         for_all, for_method = task.options.get("*", {}), task.options.get(choice.method, {})
     merged = {**for_all, **entry.sets, **for_method}

@@ -58,7 +58,7 @@ def train(
     dataset: str | Path | Dataset | None = None,
     env: str | MakeEnv | None = None,
     method: str = "cal-ql",
-    preset: str = "paper",
+    preset: str = "default",
     out: str | Path | None = None,
     watching: Watching = Watching(),
     **options: Any,

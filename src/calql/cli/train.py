@@ -27,8 +27,9 @@ class TrainOptions:
     """A task by name (`calql tasks`)."""
     method: str = "cal-ql"
     """A method by name (`calql methods`)."""
-    preset: str = "paper"
-    """Options as a named source has them: paper, corl or wsrl."""
+    preset: str = "default"
+    """Options as a named source has them: paper, corl or wsrl; default: the paper's, and for your own data bounds on
+    TD targets."""
     dataset: str | None = None
     """A dataset of your own: .hdf5, .npz or minari:NAME."""
     env: str | None = None
@@ -67,7 +68,7 @@ def _start(command: str, words: Sequence[str]) -> training.Outcome:
     choice = Choice(
         task=peek(words, "task"),
         method=peek(words, "method") or "cal-ql",
-        preset=peek(words, "preset") or "paper",
+        preset=peek(words, "preset") or "default",
         dataset=peek(words, "dataset"),
         env=peek(words, "env"),
     )

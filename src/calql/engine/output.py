@@ -36,8 +36,10 @@ class Output:
 
     def go_on_after(self, rows: int) -> None:
         """Take up a run whose first `rows` rows are there; what follows them will be written again."""
-        self.rows_written = rows
-        self.watch.note(read_rows(self.metrics.path)[:rows])
+        self.rows_written, there = rows, read_rows(self.metrics.path)[:rows]
+        self.watch.note(there)
+        for sink in self._sinks:
+            sink.go_on_after(there)
 
     def phase(self, *, online: bool) -> None:
         self._display.phase("online" if online else "offline")

@@ -60,8 +60,10 @@ METHODS: dict[str, Entry] = {
 }
 
 PRESETS: dict[str, Mapping[str, Any]] = {
-    "paper": {},
+    "default": {},
+    "paper": {"target_bounds": False},
     "corl": {
+        "target_bounds": True,
         "calibrate_online": False,
         "output_gain": 2.0**0.5,
         "policy_widths": (256, 256, 256),
@@ -72,6 +74,7 @@ PRESETS: dict[str, Mapping[str, Any]] = {
         "failure_test": "last",
     },
     "wsrl": {
+        "target_bounds": True,
         "output_gain": 2.0**0.5,
         "dual_form": "softplus",
         "conservative_weight": 1.0,
@@ -113,7 +116,11 @@ def check_combination(
 
 
 def preset(name: str) -> Mapping[str, Any]:
-    """Options as a named source has them; `paper` is the authors' code, which the defaults are already."""
+    """Options as a named source has them.
+
+    `default` is the authors' code on the paper's tasks; on data of one's own TD targets are bounded too. `paper` is the
+    authors' code everywhere.
+    """
     if name not in PRESETS:
         raise unknown("preset", name, PRESETS)
     return PRESETS[name]

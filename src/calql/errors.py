@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+DIVERGED = 3  # exit code of a command that trained: a seed diverged
+
 
 class UserError(Exception):
     """Wrong input, not a defect: the command line prints it as one line and exits with 2.
@@ -19,7 +21,7 @@ class UserError(Exception):
 
 
 class Diverged(UserError):
-    """Training produced a value that is not a number; the last good checkpoint is kept."""
+    """Training came to what is not a number and cannot go on; the last sound checkpoint is kept."""
 
 
 def unknown(kind: str, name: str, known: Iterable[str], *, where: str = "") -> UserError:

@@ -19,15 +19,17 @@ import numpy as np
 
 from calql import recipes
 from calql.commit import commit
-from calql.data import Dataset, check, load, normalise_actions, split_at_jumps
+from calql.data import Dataset, check, load, normalise_actions, possible_returns, split_at_jumps
 from calql.data.store import Recipe
 from calql.engine.options import RunOptions
 from calql.engine.plan import Plan, make_plan
 from calql.errors import UserError, unknown
 from calql.methods import check_combination, method_entry, preset
+from calql.tables import check_method, check_preset, check_task
 from calql.tasks import DEFAULT, Task, get_task
 from calql.tasks.own import MakeEnv, env_maker, own_task
 
+DISCOUNT = 0.99  # of returns in rows and reports, for methods that have none
 PACKAGES = (
     "calql",
     "jax",
@@ -47,7 +49,7 @@ class Choice:
 
     task: str | None = None
     method: str = "cal-ql"
-    preset: str = "paper"
+    preset: str = "default"
     dataset: str | None = None
     env: str | None = None
     episode_limit: int | None = None
@@ -70,10 +72,13 @@ class Experiment:
 def defaults(choice: Choice, task: Task | None = None) -> tuple[RunOptions, Any]:
     """The run and method options that apply before the user sets any."""
     entry, chosen = method_entry(choice.method), preset(choice.preset, choice.method)
+    check_method(choice.method)
+    check_preset(choice.preset)
     run, options = RunOptions(), entry.options()
     for_all: Mapping[str, Any] = {}
     for_method: Mapping[str, Any] = {}
     if task is not None:
+        check_task(task)
         run = _set(RunOptions(reference=task.reference), dataclasses.asdict(task.protocol))
         for_all, for_method = task.options.get("*", {}), task.options.get(choice.method, {})
     merged = {**for_all, **entry.sets, **for_method}
@@ -160,7 +165,7 @@ def plan(experiment: Experiment) -> Plan:
     method = method_entry(choice.method).make(experiment.options)
     seeds = "one seed" if experiment.run.seeds == 1 else f"{experiment.run.seeds} seeds"
     label = f"{choice.method} on {task.name}, {seeds}"
-    discount = getattr(experiment.options, "discount", 0.99)
+    discount = getattr(experiment.options, "discount", DISCOUNT)
     return make_plan(label, task, method, experiment.run, experiment.data, held_out, discount)
 
 
@@ -203,11 +208,18 @@ def describe(experiment: Experiment, command: str, fits: Sequence[str] = ()) -> 
             "action_dim": int(experiment.data.actions.shape[1]),
             "reward_min": float(experiment.task.rewards.map(experiment.data.rewards).min()),
             "reward_max": float(experiment.task.rewards.map(experiment.data.rewards).max()),
+            "possible_returns": list(_possible(experiment)),
         },
         **({"fits": list(fits)} if fits else {}),
         "versions": versions(),
         "command": command,
     }
+
+
+def _possible(experiment: Experiment) -> tuple[float, float]:
+    """Least and largest return that the rewards in the data can add up to."""
+    data, discount = experiment.data, getattr(experiment.options, "discount", DISCOUNT)
+    return possible_returns(experiment.task.rewards.map(data.rewards), data.terminals, discount)
 
 
 def from_config(folder: Path) -> tuple[Experiment, dict[str, Any]]:

@@ -10,6 +10,9 @@ import math
 import jax
 import jax.numpy as jnp
 
+BOUNDS_ROOM = 0.05  # of the range of possible returns
+Bounds = tuple[jax.Array, jax.Array]  # least and largest
+
 
 def conservative_gap(
     q_data: jax.Array,
@@ -64,9 +67,34 @@ def bound_rate(q: jax.Array, reference: jax.Array) -> jax.Array:
     return jnp.mean(q < reference[:, None])
 
 
-def backup(rewards: jax.Array, terminals: jax.Array, discount: jax.Array | float, next_values: jax.Array) -> jax.Array:
-    """TD target r + discount (1 - terminal) V(s'), without gradient. All [batch]."""
-    return jax.lax.stop_gradient(rewards + discount * (1.0 - terminals) * next_values)
+def backup(
+    rewards: jax.Array,
+    terminals: jax.Array,
+    discount: jax.Array | float,
+    next_values: jax.Array,
+    bounds: Bounds | None = None,
+) -> jax.Array:
+    """TD target r + discount (1 - terminal) V(s'), without gradient, cut to `bounds` where there are any.
+
+    All [batch]; the bounds, least and largest, are numbers.
+    """
+    target = rewards + discount * (1.0 - terminals) * next_values
+    return jax.lax.stop_gradient(target if bounds is None else jnp.clip(target, *bounds))
+
+
+def target_bounds(returns: jax.Array, *, below: jax.Array | float = 0.0, above: jax.Array | float = 0.0) -> Bounds:
+    """Bounds of TD targets from the least and largest possible return [2], and what else Q may hold on either side.
+
+    They are a twentieth of the range wider than it: critics err to both sides, and a cut right at the largest return
+    would take away one of them.
+    """
+    room = BOUNDS_ROOM * (returns[1] - returns[0])
+    return returns[0] - room - below, returns[1] + room + above
+
+
+def bounded_share(target: jax.Array, bounds: Bounds) -> jax.Array:
+    """Share of the targets [batch], already cut, that lie at one of their bounds."""
+    return jnp.mean((target <= bounds[0]) | (target >= bounds[1]))
 
 
 def pessimistic_best(q_targets: jax.Array) -> jax.Array:

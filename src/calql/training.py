@@ -7,9 +7,9 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ class Outcome:
     folder: Path
     finished: bool
     reason: str
+    diverged: Mapping[int, Mapping[str, int]] = field(default_factory=dict)  # seed -> update and env_steps then
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -57,7 +58,7 @@ def train(
     dataset: str | Path | Dataset | None = None,
     env: str | MakeEnv | None = None,
     method: str = "cal-ql",
-    preset: str = "paper",
+    preset: str = "default",
     out: str | Path | None = None,
     watching: Watching = Watching(),
     **options: Any,
@@ -159,20 +160,26 @@ def _execute(run: Run, folder: Path, watching: Watching) -> Outcome:
     except BaseException as error:
         reason = "diverged" if isinstance(error, Diverged) else f"{type(error).__name__}: {error}"
         with suppress(OSError, UserError):  # the disk may be what failed
-            _write_status(folder, finished=False, reason=reason)
+            _write_status(folder, finished=False, reason=reason, run=run)
         if run.checkpoints.latest is None:
             shutil.rmtree(folder, ignore_errors=True)
         raise _mendable(error, folder) from error
     finally:
         run.close()
     reason = "finished" if finished else "stopped: go on with --resume"
-    _write_status(folder, finished=finished, reason=reason)
-    return Outcome(folder, finished, reason)
+    _write_status(folder, finished=finished, reason=reason, run=run)
+    return Outcome(folder, finished, reason, run.lost)
 
 
-def _write_status(folder: Path, *, finished: bool, reason: str) -> None:
+def _write_status(folder: Path, *, finished: bool, reason: str, run: Run | None = None) -> None:
+    """Where a run stands, and which of its seeds have diverged or run away."""
+    status: dict[str, Any] = {"finished": finished, "reason": reason}
+    if run is not None and run.lost:
+        status["diverged"] = [{"seed": seed, **where} for seed, where in sorted(run.lost.items())]
+    if run is not None and run.output.watch.alarms:
+        status["running_away"] = [asdict(alarm) for _, alarm in sorted(run.output.watch.alarms.items())]
     try:
-        write_atomically(folder / "status.json", json.dumps({"finished": finished, "reason": reason}) + "\n")
+        write_atomically(folder / "status.json", json.dumps(status) + "\n")
     except OSError as error:
         raise as_disk_error(error, folder) from error
 

@@ -25,12 +25,40 @@ def test_only_numbers_are_logged() -> None:
 
 def test_tensorboard_writes_events_per_seed(tmp_path: Path) -> None:
     pytest.importorskip("tensorboardX")
-    (sink,) = make_sinks(tmp_path, True, False, {}, resumed_at=3)
+    (sink,) = make_sinks(tmp_path, True, False, {})
     sink.write([ROW, ROW | {"seed": 2}])
     sink.close()
-    events = {path.parent.name: path.stat().st_size for path in tmp_path.rglob("events.out.tfevents*")}
-    assert events.keys() == {"seed-1", "seed-2"}
-    assert min(events.values()) > 0
+    assert steps(tmp_path, 1) == steps(tmp_path, 2) == [5]
+
+
+def test_tensorboard_repeats_no_step_after_a_resume(tmp_path: Path) -> None:
+    """A killed run had written step 9, which its checkpoint did not know: it is written again, once."""
+    pytest.importorskip("tensorboardX")
+    (killed,) = make_sinks(tmp_path, True, False, {})
+    for update in (0, 5, 9):
+        killed.write([ROW | {"update": update}])
+    killed.close()
+    (resumed,) = make_sinks(tmp_path, True, False, {})
+    resumed.go_on_after([ROW | {"update": 0}, ROW | {"update": 5}])
+    for update in (9, 12):
+        resumed.write([ROW | {"update": update}])
+    resumed.close()
+    assert steps(tmp_path, 1) == [0, 5, 9, 12]
+
+
+def steps(folder: Path, seed: int) -> list[int]:
+    """Of every score in the event files of a seed, in the order in which they are there."""
+    from tensorboardX.proto.event_pb2 import Event
+
+    found = []
+    for path in sorted((folder / "tensorboard" / f"seed-{seed}").glob("events.out.tfevents*")):
+        content, place = path.read_bytes(), 0
+        while place < len(content):  # length (8 bytes) and its checksum (4), the event, its checksum (4)
+            length = int.from_bytes(content[place : place + 8], "little")
+            event = Event.FromString(content[place + 12 : place + 12 + length])
+            found += [event.step for value in event.summary.value if value.tag == "score"]
+            place += length + 16
+    return found
 
 
 def test_wandb_gets_columns_by_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from calql.engine.inputs import columns_of, on_device
 from calql.engine.options import RunOptions
-from calql.engine.program import Learning, Program, on_accelerator, short_part, whole_loops
+from calql.engine.program import Given, Learning, Program, on_accelerator, short_part, whole_loops
 from calql.engine.replay import Replay, empty_like
 from calql.methods import method_entry
 from calql.methods.base import Method, Spec, Transitions
@@ -58,13 +58,12 @@ class Bench:
         state = self.program.start(self.keys, Spec((shapes.observation,), shapes.action))
         self.learning = self.program.fresh(state, jnp.zeros(shapes.seeds, jnp.int32), self.logged)
         self.replay = _filled(self.logged, shapes.seeds)
-        self.half = np.full(shapes.seeds, method.batch_size // 2)
+        half, none = np.full(shapes.seeds, method.batch_size // 2, np.int32), np.zeros(shapes.seeds, np.int32)
+        returns = np.tile(np.float32([-100.0, 100.0]), (shapes.seeds, 1)) if method.bounds_targets else None
+        self._given = Given((self.logged, self.replay), self.keys, half, none, returns, (none, none))
 
     def advance(self, learning: Learning, updates: int) -> Learning:
-        due, none = np.full(self._seeds, updates), np.zeros(self._seeds, np.int64)
-        return self.program.advance(
-            learning, (self.logged, self.replay), self.keys, self.half, due, none, loop=self.loop
-        )
+        return self.program.looped(learning, self._given, np.full(self._seeds, updates), loop=self.loop)
 
     def whole_loops(self, updates: int) -> int:
         """So many updates, or a few more, that no loop is gone through for nothing."""

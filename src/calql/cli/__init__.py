@@ -1,4 +1,4 @@
-"""The command line: `calql COMMAND`. Bad input ends with exit code 2 and one line."""
+"""The command line: `calql COMMAND`. Bad input ends with exit code 2 and one line, divergence with 3."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from calql.errors import UserError, unknown
+from calql.errors import DIVERGED, Diverged, UserError, unknown
 
 COMMANDS = {
     "train": ("train", "pre-train on logged data, then fine-tune online"),
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(module.run(words[0], words[1:]))
     except UserError as error:
         print(f"calql: {error}", file=sys.stderr)
-        return 2
+        return DIVERGED if isinstance(error, Diverged) else 2
     except KeyboardInterrupt:
         print("calql: interrupted", file=sys.stderr)
         return 130

@@ -13,7 +13,7 @@ from rich.console import Console
 from calql import experiment as experiments
 from calql import training
 from calql.cli.parse import parse, peek
-from calql.errors import UserError
+from calql.errors import DIVERGED, UserError
 from calql.experiment import Choice
 from calql.results import Progress, Silent, result_table, summarise
 from calql.tasks import DEFAULT
@@ -27,8 +27,9 @@ class TrainOptions:
     """A task by name (`calql tasks`)."""
     method: str = "cal-ql"
     """A method by name (`calql methods`)."""
-    preset: str = "paper"
-    """Options as a named source has them: paper, corl or wsrl."""
+    preset: str = "default"
+    """Options as a named source has them: paper, corl or wsrl; default: the paper's, and for your own data bounds on
+    TD targets."""
     dataset: str | None = None
     """A dataset of your own: .hdf5, .npz or minari:NAME."""
     env: str | None = None
@@ -67,7 +68,7 @@ def _start(command: str, words: Sequence[str]) -> training.Outcome:
     choice = Choice(
         task=peek(words, "task"),
         method=peek(words, "method") or "cal-ql",
-        preset=peek(words, "preset") or "paper",
+        preset=peek(words, "preset") or "default",
         dataset=peek(words, "dataset"),
         env=peek(words, "env"),
     )
@@ -116,4 +117,7 @@ def _finish(outcome: training.Outcome) -> int:
         console.print(f"report: {write_report([folder])}", soft_wrap=True)
     if not outcome.finished:
         console.print(f"stopped before the end; go on with: calql train --resume {folder}", soft_wrap=True)
-    return 0
+    for seed, at in outcome.diverged.items():
+        where = f"update {at['update']:,} (environment step {at['env_steps']:,})"
+        console.print(f"seed {seed} diverged at {where}: its numbers from there on are those of its last sound state")
+    return DIVERGED if outcome.diverged else 0

@@ -9,7 +9,7 @@ from calql.data.jumps import split_at_jumps
 from calql.data.load import load
 from calql.data.minari_io import read_minari, write_minari
 from calql.data.npz import read_npz_arrays
-from calql.data.returns import return_to_go
+from calql.data.returns import possible_returns, return_to_go
 from calql.data.write import write_npz
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "from_d4rl_arrays",
     "load",
     "normalise_actions",
+    "possible_returns",
     "read_minari",
     "read_npz_arrays",
     "render",

@@ -37,3 +37,14 @@ def return_to_go(
         following = steps[t] + discount * goes_on[t] * following
         returns[t] = following
     return returns.astype(np.float32)
+
+
+def possible_returns(rewards: ArrayLike, terminals: ArrayLike, discount: float) -> tuple[float, float]:
+    """Least and largest return that steps like these can add up to, in any order and however long it goes on.
+
+    The reward of a terminal step is received once and nothing after it; that of another step at most for ever. A goal
+    that ends the episode with +5 among steps of -5 is worth 5, not 5 / (1 - discount).
+    """
+    steps, last = np.asarray(rewards, np.float64), np.asarray(terminals, bool)
+    worth = np.where(last, steps, steps / (1.0 - discount))
+    return float(worth.min()), float(worth.max())

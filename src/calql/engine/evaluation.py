@@ -15,17 +15,16 @@ from functools import cached_property
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from calql.engine.checkpoint import Arrays, pack, unpack
 from calql.engine.counters import Counters, Seeds
+from calql.engine.health import Health, duplicate, lost_seeds
 from calql.engine.plan import Plan
 from calql.engine.program import Learning
 from calql.engine.rollout import Evaluate, Request, lane
 from calql.engine.workers import Crew
-from calql.errors import Diverged
 from calql.methods.base import Metrics, Policy
 from calql.results import Row
 from calql.tasks.base import EpisodeSummary
@@ -34,6 +33,7 @@ EVALUATE, AFRESH = 1, 2  # purposes of an episode
 TOGETHER = 10  # episodes of a policy that a player steps side by side
 BEHIND = 4  # evaluations of each seed that may be being played before updates wait for them
 PACKED, STANDING = "evaluation-{}-{}", "/standing"  # names in a checkpoint
+DIVERGED = "diverged"  # of columns of a row: where a seed stood when it diverged, in those seeds alone that did
 NEVER_AGAIN = np.iinfo(np.int64).max
 
 Played = list[Future[list[EpisodeSummary]]]
@@ -42,12 +42,12 @@ Played = list[Future[list[EpisodeSummary]]]
 class Measured:
     """What the device knew of all seeds at one moment; fetched when it is needed."""
 
-    def __init__(self, q: jax.Array | None, sums: Metrics, counts: jax.Array) -> None:
-        self._held = (q, sums, counts)
+    def __init__(self, q: jax.Array | None, sums: Metrics, counts: jax.Array, health: Health) -> None:
+        self._held = (q, sums, counts, health)
 
     @cached_property
-    def fetched(self) -> tuple[NDArray[np.float32] | None, dict[str, NDArray[np.float32]], NDArray[np.int32]]:
-        """Q [seed, row], sums and counts [seed]."""
+    def fetched(self) -> tuple[NDArray[np.float32] | None, dict[str, NDArray[np.float32]], NDArray[np.int32], Health]:
+        """Q [seed, row], sums and counts [seed], and which seeds had diverged."""
         host: Any = jax.device_get(self._held)
         return host
 
@@ -75,8 +75,8 @@ class Evaluation:
 class Evaluations:
     """Evaluations from falling due to their rows."""
 
-    def __init__(self, plan: Plan, counters: Counters, where: str) -> None:
-        self._plan, self._options, self._counters, self._where = plan, plan.options, counters, where
+    def __init__(self, plan: Plan, counters: Counters) -> None:
+        self._plan, self._options, self._counters = plan, plan.options, counters
         self.begun: list[Evaluation] = []  # to be played
         self.restored: list[Evaluation] = []  # to be played again
         self._unwritten: dict[tuple[int, int], Evaluation] = {}  # by place
@@ -89,9 +89,11 @@ class Evaluations:
         ended = (c.env_steps >= max(self._options.online_steps, 1)) & (c.evaluated_at != NEVER_AGAIN)
         return passed | ended
 
-    def begin(self, who: Seeds, learning: Learning, q: jax.Array | None, *, online: bool, switch: bool) -> None:
+    def begin(
+        self, who: Seeds, learning: Learning, health: Health, q: jax.Array | None, *, online: bool, switch: bool
+    ) -> None:
         """Note how things stand; the next block may then change them."""
-        measured = Measured(q, *copied((learning.sums, learning.counts)))
+        measured = Measured(q, *duplicate((learning.sums, learning.counts, health)))
         for index in np.flatnonzero(who).tolist():
             evaluation = Evaluation(index, self._standing(index, online=online, switch=switch), measured)
             self.begun.append(evaluation)
@@ -162,11 +164,11 @@ class Evaluations:
             wait(min(playing, key=lambda evaluation: evaluation.place).played, seconds)
 
     def _complete(self, evaluation: Evaluation) -> None:
-        """What was measured goes into the standing; stops where a sum is not a number."""
+        """What was measured goes into the standing, and where the seed diverged, if it did."""
         if evaluation.measured is None:
             return
-        (q, sums, counts), i = evaluation.measured.fetched, evaluation.index
-        require_finite(sums, {i: self._plan.seeds[i]}, self._where)
+        (q, sums, counts, health), i = evaluation.measured.fetched, evaluation.index
+        evaluation.standing["lost"] = lost_seeds(health, self._plan.seeds).get(self._plan.seeds[i])
         evaluation.standing["average_q"] = None if q is None else float(np.mean(q[i]))
         evaluation.standing["means"] = {name: float(total[i] / counts[i]) for name, total in sums.items() if counts[i]}
         evaluation.measured = None
@@ -191,6 +193,7 @@ class Evaluations:
             "average_return_to_go": float(np.mean(self._plan.logged_probe.return_to_go)),
             **{name: standing[name] for name in ("collected_episodes", "collected_return", "collected_success")},
             **standing["means"],
+            **{f"{DIVERGED}_{name}": count for name, count in (standing["lost"] or {}).items()},
         }
 
     def pack(self) -> Arrays:
@@ -237,21 +240,3 @@ def submit(crew: Crew, policy: Policy, requests: Sequence[Request]) -> Played:
     """Episodes of one policy, in jobs of a size that depends on nothing but their number."""
     groups = [tuple(requests[first : first + TOGETHER]) for first in range(0, len(requests), TOGETHER)]
     return [crew.submit(Evaluate(policy, group)) for group in groups]
-
-
-@jax.jit
-def copied(tree: Any) -> Any:
-    """A copy on the device, safe from the next block, which takes its inputs' memory."""
-    return jax.tree.map(jnp.copy, tree)
-
-
-def require_finite(sums: Mapping[str, NDArray[np.float32]], seeds: Mapping[int, int], where: str) -> None:
-    """Stop where the sums [index] of a seed (by index) hold what is not a number."""
-    for name, total in sums.items():
-        bad = [seed for index, seed in seeds.items() if not np.isfinite(total[index])]
-        if bad:
-            raise Diverged(
-                f"'{name}' is not a number for seed {bad[0]}",
-                where=where,
-                mend="the last good checkpoint is kept: lower --critic-rate or --policy-rate, or check the rewards",
-            )

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from calql.data import Dataset
+from calql.data import Dataset, possible_returns
 from calql.engine.rollout import Episode
 from calql.methods.base import Method, Spec, Transitions
 from calql.reference import Fit, MonteCarlo, Reference, Trajectory, fit_reference, over_episodes
@@ -30,6 +30,8 @@ class Inputs:
     reference: Reference
     rewards: RewardRule
     optional: frozenset[str]  # columns that the method asked for
+    discount: float
+    possible: tuple[float, float]  # least and largest return that rewards like the logged ones can add up to
 
     def pad(self, episodes: Sequence[Episode | None], limit: int) -> tuple[Transitions, NDArray[np.int32]]:
         """Collected episodes (None: no new one) as rows [seed, limit, ...] and their lengths [seed], on the host."""
@@ -43,12 +45,20 @@ class Inputs:
                 lengths[index] = len(column)
         return Transitions(**padded), lengths  # type: ignore[arg-type]  # the device takes them as they are
 
+    def widened(self, returns: NDArray[np.float32], episodes: Sequence[Episode | None]) -> NDArray[np.float32]:
+        """Least and largest possible return [seed, 2], now that these episodes have been seen too."""
+        found = returns.copy()
+        for index, episode in enumerate(episodes):
+            if episode is not None:
+                rewards = self.rewards.map(episode.rewards)
+                low, high = possible_returns(rewards, _terminals(episode), self.discount)
+                found[index] = min(found[index, 0], low), max(found[index, 1], high)
+        return found
+
     def _rows(self, episode: Episode) -> Columns:
         """One collected episode as rows, valued by the reference now that it has ended."""
         seen, recorded = episode.observations, episode.rewards.astype(np.float32)
-        terminals = np.zeros(len(recorded), bool)
-        terminals[-1] = episode.terminal
-        trajectory = Trajectory(seen[:-1], episode.actions, self.rewards.collected.map(recorded), terminals)
+        trajectory = Trajectory(seen[:-1], episode.actions, self.rewards.collected.map(recorded), _terminals(episode))
         return columns_of(trajectory, seen[1:], recorded, self.reference(trajectory), self.optional)
 
 
@@ -63,7 +73,24 @@ def prepare(method: Method, reference: str, fit: Fit) -> Inputs:
         parts.append(columns_of(trajectory, data.next_observations[rows], data.rewards[rows], values, method.columns))
     logged = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     returns = over_episodes(MonteCarlo(fit.rewards, fit.discount), fit)
-    return Inputs(on_device(logged), returns, data.episode_starts, spec_of(data), fitted, fit.rewards, method.columns)
+    possible = possible_returns(logged["rewards"], logged["terminals"], fit.discount)
+    return Inputs(
+        on_device(logged),
+        returns,
+        data.episode_starts,
+        spec_of(data),
+        fitted,
+        fit.rewards,
+        method.columns,
+        fit.discount,
+        possible,
+    )
+
+
+def _terminals(episode: Episode) -> NDArray[np.bool_]:
+    terminals = np.zeros(len(episode.rewards), bool)
+    terminals[-1] = episode.terminal
+    return terminals
 
 
 def spec_of(data: Dataset) -> Spec:

@@ -14,7 +14,8 @@ from calql.engine.counters import Counters
 from calql.engine.plan import Plan, Probe
 from calql.engine.speed import Stopwatch, resident_mb
 from calql.files import written_whole
-from calql.results import Display, MetricsLog, Row, Sink
+from calql.results import Display, MetricsLog, Row, Sink, read_rows
+from calql.results.divergence import Watch
 
 
 class Output:
@@ -26,10 +27,19 @@ class Output:
         self._speed = MetricsLog(folder / "speed.jsonl")
         self._begun = time.monotonic()
         self.rows_written = 0
+        low, high = plan.inputs.possible
+        self.watch = Watch((low, high) if high > low else None, plan.inputs.spec.action_dim)
 
     def announce(self) -> None:
         options = self._plan.options
         self._display.start(options.offline_updates, options.online_steps, self._plan.label)
+
+    def go_on_after(self, rows: int) -> None:
+        """Take up a run whose first `rows` rows are there; what follows them will be written again."""
+        self.rows_written, there = rows, read_rows(self.metrics.path)[:rows]
+        self.watch.note(there)
+        for sink in self._sinks:
+            sink.go_on_after(there)
 
     def phase(self, *, online: bool) -> None:
         self._display.phase("online" if online else "offline")
@@ -43,6 +53,8 @@ class Output:
         means = {name: float(np.mean([row[name] for row in rows])) for name in ("update", "env_steps")}
         self.speed(rows[0]["phase"], means["update"], means["env_steps"], watch, unfinished)
         self._display.evaluation(rows)
+        for alarm in self.watch.note(rows):
+            self.message(f"seed {alarm.seed} is running away: {alarm.text}")
         for sink in self._sinks:
             sink.write(rows)
 

@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from calql.engine import mixing
 from calql.engine.counters import Counts
+from calql.engine.health import Health, Stands, are_sound, duplicate, keep_sound, newly_lost
 from calql.engine.replay import Replay, insert
 from calql.methods.base import Method, Metrics, Spec, Transitions
 
@@ -26,6 +28,17 @@ class Learning(NamedTuple):
     updates: jax.Array  # int32: calls of update so far; the random numbers of the next one follow from it
     sums: Metrics  # of each metric since the last evaluation
     counts: jax.Array  # int32: updates in those sums
+
+
+class Given(NamedTuple):
+    """What a block of updates draws from. Arrays [seed, ...] but for the logged rows."""
+
+    rows: tuple[Transitions, Replay]
+    keys: jax.Array
+    shares: NDArray[np.int32]  # rows of a batch that are logged ones
+    first: NDArray[np.int32]  # where logged rows begin
+    returns: NDArray[np.float32] | None  # least and largest possible, for a method that bounds its targets
+    stands: Stands  # where each seed stands before them
 
 
 @dataclass(frozen=True)
@@ -47,6 +60,8 @@ class Program:
         """Learning with empty sums; their names come from the method itself."""
         shape = mixing.batch_shape(self.method)
         batch = jax.tree.map(lambda c: jax.ShapeDtypeStruct((*shape, *c.shape[1:]), c.dtype), logged)
+        if self.method.bounds_targets:
+            batch = batch._replace(returns=jax.ShapeDtypeStruct((self.method.minibatches, 2), jnp.float32))
         one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), state)
         _, metrics = jax.eval_shape(self.method.update, one, batch, jax.random.key(0))
         zeros = {name: jnp.zeros(len(updates)) for name in metrics}
@@ -62,6 +77,7 @@ class Program:
         from_logged: jax.Array,
         due: jax.Array,
         logged_start: jax.Array | None = None,
+        returns: jax.Array | None = None,
         *,
         rounds: int | None = None,
     ) -> Learning:
@@ -69,6 +85,8 @@ class Program:
 
         Each update draws its batch and its noise from the seed's key and its own update count, so the
         result does not depend on how updates are cut into blocks.
+
+        `returns` [seed, 2], least and largest possible, go into each batch where a method asks for them.
 
         With `rounds`, that many are gone through, whatever is due: who gives a GPU a loop of a length known to the
         compiler need not stay to count.
@@ -83,9 +101,12 @@ class Program:
             from_logged: jax.Array,
             first: jax.Array,
             left: jax.Array,
+            returns: jax.Array | None,
         ) -> Learning:
             key_batch, key_update = jax.random.split(jax.random.fold_in(key, learning.updates))
             batch = mixing.draw(key_batch, logged, replay, from_logged, first, mixing.batch_shape(self.method))
+            if returns is not None:
+                batch = batch._replace(returns=jnp.broadcast_to(returns, (self.method.minibatches, 2)))
             state, metrics = self.method.update(learning.state, batch, key_update)
             sums = jax.tree.map(jnp.add, learning.sums, metrics)
             after = Learning(state, learning.updates + 1, sums, learning.counts + 1)
@@ -96,7 +117,7 @@ class Program:
 
         def step(index: jax.Array, packed: Arrays) -> Arrays:
             learning = jax.tree.unflatten(structure, _apart(packed, together))
-            after = jax.vmap(one)(learning, replay, keys, from_logged, first, due - index)
+            after = jax.vmap(one)(learning, replay, keys, from_logged, first, due - index, returns)
             return _joined(jax.tree.leaves(after), together)
 
         last = jnp.max(due) if rounds is None else rounds
@@ -104,23 +125,48 @@ class Program:
         return jax.tree.unflatten(structure, _apart(trained, together))
 
     def advance(
-        self,
-        learning: Learning,
-        rows: tuple[Transitions, Replay],
-        keys: jax.Array,
-        from_logged: Counts,
-        calls: Counts,
-        logged_start: Counts,
-        *,
-        loop: int | None,
-    ) -> Learning:
-        """`calls` [seed] updates of each seed: one loop as long as it takes, or several of the length `loop`."""
+        self, learning: Learning, health: Health, given: Given, calls: Counts, *, loop: int | None
+    ) -> tuple[Learning, Health]:
+        """`calls` [seed] updates of each seed: one loop as long as it takes, or several of the length `loop`.
+
+        A seed that comes to what is not a number stays as it was before: before that very update where the loop may
+        have any length, before this block where loops are given without waiting for them.
+        """
+        after = self.looped(duplicate(learning), given, calls, loop=loop)
+        sound = are_sound((after.state, after.sums))
+        kept, marked = keep_sound(learning, after, sound, health, given.stands)
+        for index in newly_lost(marked, health) if loop is None else []:
+            kept, done = self._to_the_last_sound(kept, given, index, int(calls[index]))
+            marked = marked._replace(gradient_steps=marked.gradient_steps.at[index].add(done * self.method.minibatches))
+        return kept, marked
+
+    def looped(self, learning: Learning, given: Given, calls: Counts, *, loop: int | None) -> Learning:
+        """After `calls` [seed] updates of each seed; takes the memory of `learning`."""
         most = int(calls.max())
-        shares, start = from_logged.astype(np.int32), logged_start.astype(np.int32)
         for done in range(0, most, loop or max(most, 1)):
             due = np.clip(calls - done, 0, loop or most).astype(np.int32)
-            learning = self.train(learning, *rows, keys, shares, due, start, rounds=loop)
+            learning = self.train(
+                learning, *given.rows, given.keys, given.shares, due, given.first, given.returns, rounds=loop
+            )
         return learning
+
+    def _to_the_last_sound(self, learning: Learning, given: Given, index: int, most: int) -> tuple[Learning, int]:
+        """One seed moved on by as many updates as leave it sound, fewer than `most`; and their number."""
+
+        def moved(updates: int) -> Learning:
+            calls = np.zeros(len(given.shares), np.int64)
+            calls[index] = updates
+            return self.looped(duplicate(learning), given, calls, loop=None)
+
+        good, bad = 0, most
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            trial = moved(middle)
+            if bool(are_sound((trial.state, trial.sums))[index]):
+                good = middle
+            else:
+                bad = middle
+        return moved(good), good
 
     @partial(jax.jit, static_argnums=0)
     def values(self, state: Any, observations: jax.Array, actions: jax.Array) -> jax.Array | None:

@@ -16,18 +16,20 @@ import numpy as np
 from calql.engine.checkpoint import Arrays, Checkpoints, pack, unpack
 from calql.engine.collect import Collector
 from calql.engine.counters import Counters, Counts, Seeds
-from calql.engine.evaluation import Evaluations, copied, evaluate_afresh, require_finite
+from calql.engine.evaluation import Evaluations, evaluate_afresh
+from calql.engine.health import Health, duplicate, lost_seeds, require_sound
 from calql.engine.mixing import offline_rows
 from calql.engine.output import Output
 from calql.engine.plan import Plan, Probe
-from calql.engine.program import Learning, Program, clear_sums, insert_all, short_part, whole_loops
+from calql.engine.program import Given, Learning, Program, clear_sums, insert_all, short_part, whole_loops
 from calql.engine.replay import Replay, empty_like, first_rows
 from calql.engine.rollout import Episode, Stage
 from calql.engine.speed import DeviceWatch, Stopwatch
 from calql.engine.stepwise import Stepper
 from calql.engine.workers import Crews
+from calql.errors import Diverged
 from calql.methods.base import Policy
-from calql.results import Display, Sink
+from calql.results import Display, Row, Sink
 
 PATIENCE_S = 0.2  # spent on waiting for evaluations before looking again whether to stop
 
@@ -46,14 +48,17 @@ class Run:
         self.online = False
         self.counters = Counters.zeros(self.options.seeds)
         self.collector = Collector(self.options, plan.seeds, self.counters)
-        self.evaluations = Evaluations(plan, self.counters, str(folder))
+        self.evaluations = Evaluations(plan, self.counters)
         self.program = Program(plan.method)
         roots = [jax.random.key(seed) for seed in plan.seeds]
         self._update_keys = jnp.stack([jax.random.fold_in(root, 1) for root in roots])
         state = self.program.start(jnp.stack([jax.random.fold_in(root, 0) for root in roots]), plan.inputs.spec)
         zero = jnp.zeros(self.options.seeds, jnp.int32)
         self.learning = self.program.fresh(state, zero, plan.inputs.logged)
+        self.health = Health.fresh(self.options.seeds)
+        self.lost: dict[int, dict[str, int]] = {}  # where seeds that diverged stood then; known from their rows
         self.replay = self._empty_replay()
+        self.returns = np.tile(np.array(plan.inputs.possible, np.float32), (self.options.seeds, 1))
         stage = Stage(plan.task.make_env, plan.method, plan.task.episode_limit)
         self.stepper = Stepper(plan, stage, self.counters)
         self._crews = Crews(stage, plan.workers, self.options.seeds * self.options.trajectories)
@@ -74,6 +79,8 @@ class Run:
         self._take_up()
         last_saved = time.monotonic()
         while not self.finished or self.evaluations.unfinished:
+            if len(self.lost) == self.options.seeds:
+                self._give_up()
             if should_stop():
                 self._note_speed()
                 self.save()
@@ -91,6 +98,18 @@ class Run:
         self._note_speed()
         self.save()
         return True
+
+    def _give_up(self) -> None:
+        """No seed learns any more: what was written up to here is all that there will be."""
+        self._note_speed()
+        self.save()
+        first = min(self.lost.items(), key=lambda each: each[1]["update"])
+        raise Diverged(
+            f"every seed has diverged, first seed {first[0]} at update {first[1]['update']:,} "
+            f"(environment step {first[1]['env_steps']:,})",
+            where=str(self.folder),
+            mend="start a new run with a lower --critic-rate or --policy-rate, or check the rewards",
+        )
 
     @property
     def finished(self) -> bool:
@@ -199,10 +218,9 @@ class Run:
             meanwhile()
             return
         begun = time.monotonic()
-        first = self._first_logged_rows()
-        given = self._giver.submit(self._give, calls, self._logged_shares(first), first)
+        given = self._giver.submit(self._give, calls, self._given())
         meanwhile()
-        self.learning = given.result()
+        self.learning, self.health = given.result()
         gradient_steps = calls * self.program.method.minibatches
         self.counters.gradient_steps += gradient_steps
         if self.online:
@@ -210,17 +228,24 @@ class Run:
         self._device.given(
             self.watch,
             begun,
-            copied(self.learning.updates),
+            duplicate(self.learning.updates),
             updates=int(gradient_steps.sum()),
             rounds=whole_loops(int(calls.max()), self._piece) * self.program.method.minibatches,
         )
         self.output.progress(self.counters, self.watch)
 
-    def _give(self, calls: Counts, from_logged: list[int], first: Counts) -> Learning:
+    def _give(self, calls: Counts, given: Given) -> tuple[Learning, Health]:
         """The learning after `calls` updates of each seed, given at once or by pieces."""
+        return self.program.advance(self.learning, self.health, given, calls, loop=self._piece)
+
+    def _given(self) -> Given:
+        """What the next updates draw from."""
+        first, c = self._first_logged_rows(), self.counters
+        shares = np.array(self._logged_shares(first), np.int32)
+        stands = c.gradient_steps.astype(np.int32), c.env_steps.astype(np.int32)
+        returns = self.returns if self.program.method.bounds_targets else None
         rows = self.plan.inputs.logged, self.replay
-        shares, keys = np.array(from_logged), self._update_keys
-        return self.program.advance(self.learning, rows, keys, shares, calls, first, loop=self._piece)
+        return Given(rows, self._update_keys, shares, first.astype(np.int32), returns, stands)
 
     def _logged_shares(self, first: Counts) -> list[int]:
         """Rows of each seed's batches that are drawn from logged data."""
@@ -266,6 +291,7 @@ class Run:
         if any(episode is not None for episode in episodes):
             padded, lengths = self.plan.inputs.pad(episodes, self.plan.task.episode_limit)
             self.replay = insert_all(self.replay, padded, lengths)
+            self.returns = self.plan.inputs.widened(self.returns, episodes)
 
     def _take_up(self) -> None:
         """What was under way when the checkpoint was written is under way again."""
@@ -282,7 +308,7 @@ class Run:
         policies = self.program.policies(self.learning.state) if needed.any() else None
         if who.any():
             q = self._values(self.plan.logged_probe)
-            self.evaluations.begin(who, self.learning, q, online=self.online, switch=switch)
+            self.evaluations.begin(who, self.learning, self.health, q, online=self.online, switch=switch)
             self.learning = clear_sums(self.learning, jnp.asarray(who))
         return policies
 
@@ -292,7 +318,19 @@ class Run:
 
     def _write_evaluations(self) -> None:
         for rows in self.evaluations.finished():
+            self._note_lost(rows)
             self.output.write(rows, self._watches[rows[0]["phase"]], self.evaluations.unfinished)
+
+    def _note_lost(self, rows: Sequence[Row]) -> None:
+        """Say once of each seed that it has diverged."""
+        for row in rows:
+            seed, update = row["seed"], row.get("diverged_update")
+            if update is not None and seed not in self.lost:
+                self.lost[seed] = {"update": update, "env_steps": row["diverged_env_steps"]}
+                self.output.message(
+                    f"seed {seed} diverged at update {update:,} (environment step {row['diverged_env_steps']:,}): it "
+                    f"stays as it was before and learns no more; the others go on"
+                )
 
     def _values(self, probe: Probe) -> jax.Array | None:
         return self.program.values(self.learning.state, jnp.asarray(probe.observations), jnp.asarray(probe.actions))
@@ -311,17 +349,31 @@ class Run:
     # -- checkpoints --------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        self.checkpoints.save(self._packed())
+        """A checkpoint, if all that it would hold is sound: it takes the place of one that is."""
+        arrays = self._packed()
+        require_sound(arrays, self._column_names, str(self.folder))
+        self.checkpoints.save(arrays)
+
+    @property
+    def _column_names(self) -> list[str]:
+        """Of the buffer's arrays, in the order in which they are packed."""
+        return [name for name, column in self.replay.rows._asdict().items() if column is not None]
 
     def _packed(self) -> Arrays:
         """Everything that decides the rest of the run."""
         sums, counts = jax.device_get((self.learning.sums, self.learning.counts))
-        require_finite(sums, dict(enumerate(self.plan.seeds)), str(self.folder))
         filled = min(int(self.counters.env_steps.max()), self.replay.capacity)
         arrays = pack("state", self.learning.state) | pack("sums", sums)
         arrays |= {"updates": np.asarray(self.learning.updates), "counts": np.asarray(counts)}
-        arrays |= self.counters.pack() | self.collector.pack() | self.stepper.pack() | self.evaluations.pack()
+        arrays |= (
+            self.health.pack()
+            | self.counters.pack()
+            | self.collector.pack()
+            | self.stepper.pack()
+            | self.evaluations.pack()
+        )
         arrays |= {"online": np.array(self.online), "rows": np.array(self.output.rows_written)}
+        arrays["returns"] = self.returns
         if filled:
             arrays |= pack("replay", first_rows(self.replay.rows, filled))
             arrays["inserted"] = np.asarray(self.replay.inserted)
@@ -330,7 +382,8 @@ class Run:
     def restore(self) -> None:
         """Go back to the newest checkpoint."""
         arrays = self.checkpoints.load()
-        self.online, self.output.rows_written = bool(arrays["online"]), int(arrays["rows"])
+        self.online = bool(arrays["online"])
+        self.output.go_on_after(int(arrays["rows"]))
         state = self.learning.state
         if self.online:
             method, state = self._switched(state)
@@ -342,6 +395,9 @@ class Run:
             unpack("sums", arrays, fresh.sums),
             jnp.asarray(arrays["counts"]),
         )
+        self.health = self.health.restored(arrays)
+        self.returns = arrays.get("returns", self.returns)
+        self.lost = lost_seeds(self.health, self.plan.seeds)
         self.counters.restore(arrays)
         policies = self.program.policies(self.learning.state)
         self.collector.restore(arrays, policies)

@@ -61,8 +61,10 @@ METHODS: dict[str, Entry] = {
 }
 
 PRESETS: dict[str, Mapping[str, Any]] = {
-    "paper": {},
+    "default": {},
+    "paper": {"target_bounds": False},
     "corl": {
+        "target_bounds": True,
         "calibrate_online": False,
         "output_gain": 2.0**0.5,
         "policy_widths": (256, 256, 256),
@@ -72,7 +74,7 @@ PRESETS: dict[str, Mapping[str, Any]] = {
         "split_at_jumps": True,
         "failure_test": "last",
     },
-    "wsrl": wsrl.PORT,
+    "wsrl": {"target_bounds": True, **wsrl.PORT},
 }
 
 
@@ -101,7 +103,11 @@ def check_combination(
 
 
 def preset(name: str, method: str) -> Mapping[str, Any]:
-    """Options as a named source has them; `paper` is the paper's programs, which the defaults are already."""
+    """Options as a named source has them.
+
+    `default` is the paper's programs on the paper's tasks; on data of one's own TD targets are bounded too. `paper` is
+    the paper's programs everywhere, `original` a method's own code where the paper ran another program.
+    """
     entry = method_entry(method)
     known = {**PRESETS, ORIGINAL: entry.original} if entry.original else PRESETS
     if name not in known:

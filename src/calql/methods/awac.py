@@ -133,7 +133,7 @@ class AWAC(WeightedCloning):
         after = least_q(state.targets, batch.next_observations, actions, o.q_ceiling)
         if o.ignore_terminals:
             batch = batch._replace(terminals=jnp.zeros_like(batch.terminals))
-        return td_loss(critics, batch, state.numbers.discount, after, o.q_ceiling)
+        return td_loss(critics, batch, state.numbers.discount, after, ceiling=o.q_ceiling)
 
     def policy_loss(
         self,

@@ -23,8 +23,47 @@ Policy = Any  # the part of the state that acting needs
 Carry = Any  # what a policy remembers within an episode; () for one that looks at the observation alone
 Metrics = dict[str, jax.Array]  # named scalars
 Sampling = Literal["transition", "sequence"]
+Signal = Literal["value", "td error", "likelihood"]
 Network = TypeVar("Network")
 Numbers = TypeVar("Numbers", bound=tuple[Any, ...])
+
+
+class Meaning(NamedTuple):
+    """What a metric is, and what its size tells: of Q, of the TD error (squared), or of a likelihood (in nats)."""
+
+    text: str
+    signal: Signal | None = None
+
+
+# The vocabulary of metrics: every name that a method may return. Who reads rows knows metrics by their meaning here and
+# not by the method that made them. What follows a slash in a name says of which network or action it is.
+METRICS: dict[str, Meaning] = {
+    "td_loss": Meaning("mean squared TD error of the critics", "td error"),
+    "value_loss": Meaning("asymmetric squared error of the value network", "td error"),
+    "average_q": Meaning("mean Q of a fixed sample of logged pairs, at the evaluation", "value"),
+    "average_q_batch": Meaning("mean Q of the pairs that were drawn", "value"),
+    "average_target": Meaning("mean TD target", "value"),
+    "average_value": Meaning("mean of the value network at the states that were drawn", "value"),
+    "log_likelihood": Meaning("mean log-density of logged actions under the policy", "likelihood"),
+    "critic_loss": Meaning("what the critics descend: TD errors over all critics, and the regulariser"),
+    "policy_loss": Meaning("what the policy descends"),
+    "squared_error": Meaning("mean squared distance of the deterministic action to the logged one"),
+    "cloning_distance": Meaning("mean squared distance of the policy's action to the logged one"),
+    "conservative_gap": Meaning("how far a soft maximum of Q over sampled actions stands above Q of the logged one"),
+    "bound_rate": Meaning("share of sampled actions whose Q lies below the reference value"),
+    "bounded_targets": Meaning("share of TD targets outside the range of possible returns, before they were cut to it"),
+    "alpha": Meaning("weight of the entropy"),
+    "alpha_prime": Meaning("weight of the conservative regulariser"),
+    "entropy": Meaning("entropy of the policy, estimated from its own actions"),
+    "advantage": Meaning("mean advantage of logged actions"),
+    "weight": Meaning("mean weight of a logged action in the policy's loss"),
+    "largest_weight": Meaning("largest weight of a logged action in a batch"),
+}
+
+
+def meaning_of(name: str) -> Meaning | None:
+    """Of a metric by its name, or of the family that it belongs to; None for what is not a metric."""
+    return METRICS.get(name.partition("/")[0])
 
 
 class Transitions(NamedTuple):
@@ -44,6 +83,7 @@ class Transitions(NamedTuple):
     timestep: jax.Array | None = None  # int32: steps since the start of the episode
     remaining: jax.Array | None = None  # int32: steps to the end of the episode
     return_to_go: jax.Array | None = None  # undiscounted sum of recorded rewards from here on
+    returns: jax.Array | None = None  # of a batch alone, [2]: least and largest possible return, if targets are bounded
 
 
 class Moment(NamedTuple):
@@ -88,6 +128,11 @@ class Method(Protocol):
     @property
     def minibatches(self) -> int:
         """Minibatches that one call of `update` takes; it counts as that many gradient steps."""
+        ...
+
+    @property
+    def bounds_targets(self) -> bool:
+        """Whether it cuts TD targets to the possible returns, and asks for these with each batch."""
         ...
 
     @property
@@ -158,6 +203,10 @@ class Defaults:
     options: Any
 
     @property
+    def bounds_targets(self) -> bool:
+        return bool(getattr(self.options, "target_bounds", False))
+
+    @property
     def batch_size(self) -> int:
         return int(self.options.batch_size)
 
@@ -211,8 +260,10 @@ def require(condition: bool, name: str, value: object, allowed: str) -> None:
 
 
 __all__ = [
+    "METRICS",
     "Carry",
     "Defaults",
+    "Meaning",
     "Method",
     "Metrics",
     "Moment",
@@ -224,6 +275,7 @@ __all__ = [
     "augment",
     "last_minibatch",
     "learn",
+    "meaning_of",
     "own_defaults",
     "require",
     "traced",

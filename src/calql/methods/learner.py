@@ -89,10 +89,12 @@ class ActorCritic(Defaults):
         """Sum over critics of squared TD error plus the weighted regulariser (docs/methods/cal-ql.md)."""
         key_target, key_gap = jax.random.split(key)
         target = self.td_target(state, batch, key_target)
+        bounds = self.target_bounds(state, batch)
+        bounded = {} if bounds is None else {"bounded_targets": losses.bounded_share(target, bounds)}
         features = critics.encode(batch.observations)
         if not self.options.conservative:
             td, metrics = self.td_error(q_values(critics, features, batch.actions), target)
-            return self.over_critics(td), metrics
+            return self.over_critics(td), metrics | bounded
         actions, log_probs = self.compared_actions(state, batch, key_gap)
         q = q_values(critics, features, actions)  # [critic, batch, 1 + 3 sample]: the logged action first
         td, metrics = self.td_error(q[..., 0], target)
@@ -102,7 +104,7 @@ class ActorCritic(Defaults):
             penalty = self.multiplier(state.raw_multiplier) * weight * (gaps - state.numbers.gap)
         else:
             penalty = weight * gaps
-        metrics |= {"conservative_gap": jnp.mean(gaps)} | bound_rates
+        metrics |= {"conservative_gap": jnp.mean(gaps)} | bound_rates | bounded
         if not self.options.penalised_critics:
             return self.over_critics(td + penalty), metrics
         return self.over_critics(td) + self.over_critics(penalty[self.penalised(key_gap, "gap")]), metrics
@@ -128,11 +130,22 @@ class ActorCritic(Defaults):
         value = losses.pessimistic_best(q)
         if self.options.entropy_in_backup:
             value = value - self.temperature(state.raw_temperature) * losses.at_best(log_probs, q)
-        return losses.backup(batch.rewards, batch.terminals, state.numbers.discount, value)
+        bounds = self.target_bounds(state, batch)
+        return losses.backup(batch.rewards, batch.terminals, state.numbers.discount, value, bounds)
 
     def subset(self, size: int, key: jax.Array, name: str) -> jax.Array:
         """Indices of critics drawn at random [size]."""
         return draws.chosen(name, key, self.options.critics, size, replace=self.options.subset_with_replacement)
+
+    def target_bounds(self, state: LearnerState, batch: Transitions) -> losses.Bounds | None:
+        """Of the batch's possible returns; where Q holds entropy too, wider by twice the most of that."""
+        if batch.returns is None:
+            return None
+        if not self.options.entropy_in_backup:
+            return losses.target_bounds(batch.returns)
+        largest = jnp.maximum(-state.numbers.target_entropy, batch.actions.shape[-1] * math.log(2.0))
+        room = 2.0 * self.temperature(state.raw_temperature) * largest / (1.0 - state.numbers.discount)
+        return losses.target_bounds(batch.returns, below=room, above=room)
 
     def compared_actions(
         self, state: LearnerState, batch: Transitions, key: jax.Array, name: str = "gap"

@@ -64,6 +64,8 @@ class ActorCriticOptions:
     """Adam step size of the critics and of the dual variable."""
     target_rate: float = 0.005
     """Share of the new critic in its target at every update."""
+    target_bounds: bool = False
+    """Cut TD targets to what rewards like those seen so far can add up to."""
     critic_steps: int = 1
     """Critic updates on consecutive minibatches before one policy update (RLPD: its update ratio)."""
     critic_steps_online: int = 0

@@ -33,6 +33,8 @@ class OffPolicyOptions:
     """Adam step size of the critics (and of the value network)."""
     target_rate: float = 0.005
     """Share of the new networks in their targets, each time these move."""
+    target_bounds: bool = False
+    """Cut TD targets to what rewards like those seen so far can add up to."""
 
     def __post_init__(self) -> None:
         for name in ("critics", "batch_size"):
@@ -77,13 +79,26 @@ def td_loss(
     batch: Transitions,
     discount: jax.Array,
     next_values: jax.Array,
+    *,
+    below: jax.Array | float = 0.0,
     ceiling: float = math.inf,
 ) -> tuple[jax.Array, Metrics]:
-    """Squared error towards r + discount (1 - terminal) V(s'), summed over critics."""
-    target = losses.backup(batch.rewards, batch.terminals, discount, next_values)
+    """Squared error towards r + discount (1 - terminal) V(s'), summed over critics.
+
+    `below`: how far V may lie below all possible returns; `ceiling`: what Q is cut off at.
+    """
+    bounds = None if batch.returns is None else losses.target_bounds(batch.returns, below=below)
+    target = losses.backup(batch.rewards, batch.terminals, discount, next_values, bounds)
     q = losses.at_most(q_values(critics, critics.encode(batch.observations), batch.actions), ceiling)
-    loss = jnp.sum(losses.squared_error(q, target))
-    return loss, {"critic_loss": loss, "average_q_batch": jnp.mean(q), "average_target": jnp.mean(target)}
+    errors = losses.squared_error(q, target)
+    loss = jnp.sum(errors)
+    return loss, {
+        "critic_loss": loss,
+        "td_loss": jnp.mean(errors),
+        "average_q_batch": jnp.mean(q),
+        "average_target": jnp.mean(target),
+        **({} if bounds is None else {"bounded_targets": losses.bounded_share(target, bounds)}),
+    }
 
 
 def least_q(critics: Critics, observations: jax.Array, actions: jax.Array, ceiling: float = math.inf) -> jax.Array:

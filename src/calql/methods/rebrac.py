@@ -61,6 +61,10 @@ class ReBRAC(TD3BC):
         factor = jnp.where(state.online_updates < 0, 1.0, self.options.target_penalty_online)
         return q - factor * self.decay(state) * self.options.target_penalty * distance
 
+    def below_returns(self, batch: Transitions) -> float:
+        """The penalty of two actions at opposite ends of the box."""
+        return 4.0 * batch.actions.shape[-1] * self.options.target_penalty
+
     def policy_loss(
         self, policy: DeterministicPolicy, state: TD3State, batch: Transitions
     ) -> tuple[jax.Array, Metrics]:

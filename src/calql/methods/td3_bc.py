@@ -101,7 +101,12 @@ class TD3BC(OffPolicy):
         self, critics: Critics, state: TD3State, batch: Transitions, key: jax.Array
     ) -> tuple[jax.Array, Metrics]:
         """Squared TD error towards r + discount V(s')."""
-        return td_loss(critics, batch, state.numbers.discount, self.next_value(state, batch, key))
+        discount, below = state.numbers.discount, self.below_returns(batch) / (1.0 - state.numbers.discount)
+        return td_loss(critics, batch, discount, self.next_value(state, batch, key), below=below)
+
+    def below_returns(self, batch: Transitions) -> float:
+        """How much of each step's reward `next_value` may take away."""
+        return 0.0
 
     def next_value(self, state: TD3State, batch: Transitions, key: jax.Array) -> jax.Array:
         """Least target critic at the target policy's action, smoothed by clipped noise."""

@@ -8,6 +8,8 @@ from typing import Literal
 
 import numpy as np
 
+from calql.methods.base import Signal
+from calql.results.divergence import Watch
 from calql.results.metrics import Row
 from calql.results.runs import Run
 from calql.results.summary import Summary
@@ -38,7 +40,7 @@ def _unfinished(run: Run, summary: Summary) -> Iterator[Finding]:
         return
     reason = run.status.get("reason")
     if reason == "diverged":
-        text = "A loss became infinite or not a number; the rows and checkpoints up to then are kept."
+        text = "It cannot go on from what is not a number; the rows and the last sound checkpoint are kept."
         yield Finding("problem", "The run diverged", text)
         return
     yield Finding(
@@ -111,24 +113,6 @@ def _q_against_returns(run: Run, summary: Summary) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _q_out_of_range(run: Run, summary: Summary) -> Iterator[Finding]:
-    """Needs the range of the rewards that were trained on: `reward_min` and `reward_max` of the dataset."""
-    data, discount = run.config.get("dataset") or {}, run.option("discount")
-    low, high = data.get("reward_min"), data.get("reward_max")
-    q = [float(row["average_q"]) for row in run.rows if row.get("average_q") is not None]
-    if low is None or high is None or discount is None or not q or not 0 <= float(discount) < 1:
-        return
-    least, most = min(low, 0.0) / (1 - discount), max(high, 0.0) / (1 - discount)
-    slack = 0.05 * (most - least)
-    if min(q) < least - slack or max(q) > most + slack:
-        yield Finding(
-            "problem",
-            "Q leaves the possible range",
-            f"With rewards from {low:g} to {high:g} and discount {discount:g} no return is outside "
-            f"[{least:.4g}, {most:.4g}], but average Q went from {min(q):.4g} to {max(q):.4g}: the critics diverge.",
-        )
-
-
 def _bound_rate(run: Run, summary: Summary) -> Iterator[Finding]:
     rate = _bound_rate_of(_latest(run))
     if rate is not None and rate > 0.95:
@@ -156,26 +140,48 @@ def _entropy(run: Run, summary: Summary) -> Iterator[Finding]:
         )
 
 
-def _td_loss(run: Run, summary: Summary) -> Iterator[Finding]:
-    """Of each seed by itself: the mean over seeds would hide which one, and when there are many, that any does."""
-    grown = {}
-    for seed in run.seeds:
-        losses = [float(row["td_loss"]) for row in run.of_seed(seed) if row.get("td_loss") is not None]
-        middle = float(np.median(losses)) if losses else 0.0
-        if len(losses) > 8 and losses[-1] > 50 * middle > 0:
-            grown[seed] = losses[-1], middle
-    if not grown:
+RUNNING_AWAY: dict[Signal, tuple[str, str]] = {
+    "value": ("Q leaves the possible range", "the critics diverge."),
+    "td error": (
+        "The TD loss is growing without bound",
+        "the critics are diverging. Scores may look well for a while yet: earlier evaluations are worth more than the "
+        "last.",
+    ),
+    "likelihood": ("The policy has left the data", "logged actions have become all but impossible under it."),
+}
+
+
+def _diverged(run: Run, summary: Summary) -> Iterator[Finding]:
+    """Seeds that are frozen: their rows say so."""
+    lost = {seed: rows[-1] for seed in run.seeds if (rows := run.of_seed(seed)) and "diverged_update" in rows[-1]}
+    if not lost:
         return
-    worst = max(grown, key=lambda seed: grown[seed][0])
-    who = "" if len(run.seeds) == 1 else f" in {len(grown)} of {len(run.seeds)} seeds"
-    named = "" if len(run.seeds) == 1 else f" Seeds: {_list(list(grown))}."
+    each = [
+        f"seed {seed} at update {row['diverged_update']:,} (environment step {row['diverged_env_steps']:,})"
+        for seed, row in lost.items()
+    ]
     yield Finding(
         "problem",
-        f"The TD loss is growing without bound{who}",
-        f"It is {grown[worst][0]:.3g} at the last evaluation{'' if not who else f' of seed {worst}'}, "
-        f"{grown[worst][1]:.3g} at the median one: the critics are diverging.{named} "
-        "Scores may look well for a while yet: earlier evaluations are worth more than the last.",
+        f"{len(lost)} of {len(run.seeds)} seeds diverged",
+        f"An update gave what is not a number: {'; '.join(each)}. From there on a seed stays as it was before and "
+        "learns no more; its rows go on with that policy, and count in every mean. What led there is told below.",
     )
+
+
+def _running_away(run: Run, summary: Summary) -> Iterator[Finding]:
+    """Of each seed by itself: the mean over seeds would hide which one, and when there are many, that any does."""
+    watch = Watch.of_config(run.config)
+    watch.note(run.rows)
+    for signal, (title, text) in RUNNING_AWAY.items():
+        alarms = [alarm for alarm in watch.alarms.values() if alarm.signal == signal]
+        if not alarms:
+            continue
+        several = len(run.seeds) > 1
+        who = f" in {len(alarms)} of {len(run.seeds)} seeds" if several and signal != "value" else ""
+        named = f" Seeds: {_list([alarm.seed for alarm in alarms])}." if several else ""
+        first = min(alarms, key=lambda alarm: alarm.update)
+        of_seed = f"of seed {first.seed} " if several else ""
+        yield Finding("problem", f"{title}{who}", f"First noticed {of_seed}when {first.text}; {text}{named}")
 
 
 def _few(run: Run, summary: Summary) -> Iterator[Finding]:
@@ -196,9 +202,9 @@ RULES: tuple[Rule, ...] = (
     _unfinished,
     _never_scored,
     _worse_than_before,
-    _q_out_of_range,
+    _diverged,
+    _running_away,
     _q_against_returns,
-    _td_loss,
     _bound_rate,
     _entropy,
     _seeds_disagree,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from calql.results.diagnosis import Finding
+from calql.results.divergence import Story
 from calql.results.runs import Run
 from calql.results.style import colour
 from calql.results.summary import NUMBERS, Number, Summary
@@ -91,6 +92,30 @@ def findings(found: Sequence[tuple[str, Finding]], *, name_runs: bool) -> str:
         for name, finding in found
     )
     return "".join(cards)
+
+
+def stories_of_divergence(told: Sequence[tuple[str, Story]], *, name_runs: bool) -> str:
+    """What the numbers of seeds did before they diverged or were noticed; nothing where none did."""
+    if not told:
+        return ""
+    cards = []
+    for name, story in told:
+        rows = [
+            "<tr>" + "".join(f"<td>{escape(_number(row.get(column)))}</td>" for column in story.columns) + "</tr>"
+            for row in story.rows
+        ]
+        title = f"Seed {story.seed}" + (f" · {name}" if name_runs else "")
+        cards.append(
+            f'<div class="card"><h3>{escape(title)}</h3><div class="scroll">{_table(story.columns, rows)}</div></div>'
+        )
+    note = "The last evaluations up to the one from which it was known, which comes last."
+    return f'<h2>Before they diverged</h2><p class="note">{note}</p>{"".join(cards)}'
+
+
+def _number(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def figure(title: str, image: bytes, caption: str) -> str:

@@ -17,6 +17,10 @@ KEYS = ("seed", "phase", "switch")  # what says which row it is, not what was me
 class Sink(Protocol):
     """Where rows go besides the run folder."""
 
+    def go_on_after(self, rows: Sequence[Row]) -> None:
+        """The rows that a resumed run has already; any others of it were cut off and will come again."""
+        ...
+
     def write(self, rows: Sequence[Row]) -> None:
         """Rows of one evaluation, all seeds."""
         ...
@@ -27,26 +31,43 @@ class Sink(Protocol):
 
 
 class TensorBoard:
-    """One event folder per seed under the run folder; the step is the gradient step."""
+    """One event folder per seed under the run folder; the step is the gradient step.
 
-    def __init__(self, folder: Path, *, resumed_at: int | None = None) -> None:
+    Event files can only be added to, and a killed run has written rows that its checkpoint knows nothing of. So a
+    process writes its seeds' files anew, from the rows that count, before it adds its own.
+    """
+
+    def __init__(self, folder: Path) -> None:
         self._module = _require("tensorboardX", "calql[tensorboard]")
-        self._folder, self._resumed_at = folder, resumed_at
+        self._folder = folder
         self._writers: dict[int, Any] = {}
+        self._before: Sequence[Row] = ()
+
+    def go_on_after(self, rows: Sequence[Row]) -> None:
+        self._before = rows
 
     def write(self, rows: Sequence[Row]) -> None:
         for row in rows:
-            writer = self._writer(int(row["seed"]))
-            for name, value in numbers(row):
-                writer.add_scalar(name, value, int(row["update"]))
-            writer.flush()
+            seed = int(row["seed"])
+            if seed not in self._writers:
+                self._writers[seed] = self._opened(seed)
+            self._add(self._writers[seed], row)
+            self._writers[seed].flush()
 
-    def _writer(self, seed: int) -> Any:
-        """Opened at the seed's first row; after a resume, later steps of the killed run are hidden."""
-        if seed not in self._writers:
-            purge = None if self._resumed_at is None else self._resumed_at + 1
-            self._writers[seed] = self._module.SummaryWriter(str(self._folder / f"seed-{seed}"), purge_step=purge)
-        return self._writers[seed]
+    def _opened(self, seed: int) -> Any:
+        """A new file with what counts of the rows that other processes wrote; theirs goes."""
+        folder = self._folder / f"seed-{seed}"
+        for old in folder.glob("events.out.tfevents*"):
+            old.unlink()
+        writer = self._module.SummaryWriter(str(folder))
+        for row in self._before:
+            if row["seed"] == seed:
+                self._add(writer, row)
+        return writer
+
+    def _add(self, writer: Any, row: Row) -> None:
+        for name, value in numbers(row):
+            writer.add_scalar(name, value, int(row["update"]))
 
     def close(self) -> None:
         for writer in self._writers.values():
@@ -63,6 +84,9 @@ class WeightsAndBiases:
             project="calql", name=name, id=name, resume="allow", dir=str(folder), config=plain(config)
         )
 
+    def go_on_after(self, rows: Sequence[Row]) -> None:
+        """What was logged stays: a run there only grows."""
+
     def write(self, rows: Sequence[Row]) -> None:
         self._run.log({f"seed-{row['seed']}/{name}": value for row in rows for name, value in numbers(row)})
 
@@ -70,13 +94,11 @@ class WeightsAndBiases:
         self._run.finish()
 
 
-def make_sinks(
-    run_folder: Path, tensorboard: bool, wandb: bool, config: Mapping[str, Any], *, resumed_at: int | None = None
-) -> list[Sink]:
-    """The sinks that were asked for. `resumed_at`: gradient step of the checkpoint that a resumed run starts from."""
+def make_sinks(run_folder: Path, tensorboard: bool, wandb: bool, config: Mapping[str, Any]) -> list[Sink]:
+    """The sinks that were asked for."""
     sinks: list[Sink] = []
     if tensorboard:
-        sinks.append(TensorBoard(run_folder / "tensorboard", resumed_at=resumed_at))
+        sinks.append(TensorBoard(run_folder / "tensorboard"))
     if wandb:
         sinks.append(WeightsAndBiases(run_folder, config))
     return sinks

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from calql.errors import UserError
 from calql.results import html, plots
 from calql.results.diagnosis import diagnose
+from calql.results.divergence import stories
 from calql.results.headline import comparison, headline, resolution
 from calql.results.metrics import write_atomically
 from calql.results.runs import Run, labels, read_run
@@ -115,6 +116,8 @@ def _page(runs: Sequence[Run], plots_folder: Path) -> str:
         parts.append(html.tiles(summaries[0]))
     parts += ["<h2>Results</h2>", html.results(names, summaries, _colours(runs))]
     parts += ["<h2>What looks suspicious</h2>", html.findings(found, name_runs=len(runs) > 1)]
+    told = [(name, s) for name, run in zip(names, runs, strict=True) for s in stories(run.config, run.rows)]
+    parts.append(html.stories_of_divergence(told, name_runs=len(runs) > 1))
     for task in tasks:
         parts += _figures(task, [run for run in runs if run.task == task], plots_folder, several=len(tasks) > 1)
     parts.append(html.speed(names, runs))

@@ -61,6 +61,7 @@ def own_task(
         rewards=RewardRule(reward_scale, reward_shift, failure),
         protocol=PROTOCOL,
         reference=reference,
+        options={"*": {"target_bounds": True}},
     )
     return task, notes
 

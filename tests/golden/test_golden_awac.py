@@ -6,8 +6,9 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import pytest
-from replay import Draws, Recording, agree, recordings, replayed, transitions
+from replay import MOMENTS, Draws, Recording, agree, recordings, replayed, transitions
 from torch_layers import member, stacked, torch_perceptron
 
 from calql.methods import preset
@@ -72,8 +73,21 @@ def test_updates(recording: Recording, section: str) -> None:
         source = Draws(iter([("target/action", noise)]))
         state = replayed(lambda state=state, batch=batch: method.update(state, batch, jax.random.key(0))[0], source)
         ours = (state.policy.parameters, state.critics.parameters, state.targets)
+        if number == 1:  # the first moments are then a tenth of the gradient with its decay
+            same_gradient(recording, section, method, policy, state)
         at = f"{section}, after update {number}: "
         agree(ours, networks_at(recording, f"{section}/params/{number}", like), at)
+
+
+def same_gradient(recording: Recording, section: str, method: AWAC, before: Any, state: AWACState) -> None:
+    """Recorded before the decay."""
+    decay = method.options.weight_decay
+    gradient = jax.tree.map(lambda mu, p: 10.0 * mu - decay * p, state.policy.adam.mu, before)
+    leaves = recording.under(f"{section}/grad/1/policy")
+    ours = (*gradient.network.hidden, gradient.network.output)
+    for name, layer in zip(LAYERS, ours, strict=True):
+        for mine, theirs in ((layer.weight, leaves[f"{name}.weight"]), (layer.bias, leaves[f"{name}.bias"])):
+            assert float(jnp.abs(mine - theirs).max()) <= 2 * MOMENTS * float(jnp.abs(theirs).max()), name
 
 
 @pytest.mark.parametrize("recording", recordings("awac"))

@@ -234,6 +234,18 @@ def test_acting(recording: Recording, section: str, kind: str) -> None:
             np.testing.assert_allclose(action, recording(f"{prefix}/actions_taken")[step, env], atol=1e-5)
 
 
+@pytest.mark.parametrize("recording", recordings("odt"))
+def test_which_episodes_are_kept(recording: Recording) -> None:
+    """The best logged ones, the worst of which make room first: as many as are kept, less those collected."""
+    given = np.asarray(recording("replay_buffer/returns_given"))
+    kept = np.asarray(recording("replay_buffer/kept_after_each_add"))  # one more collected in each row
+    capacity = kept.shape[1]
+    worst_first = np.sort(given)
+    for collected, theirs in enumerate(kept):
+        dropped = int(np.clip(len(given) + collected - capacity, 0, len(given)))  # as the engine counts them
+        assert sorted(value for value in theirs if value in given) == worst_first[dropped:].tolist()
+
+
 def test_a_short_gradient_is_left_alone_and_a_long_one_cut() -> None:
     gradient = {"a": jnp.array([3.0]), "b": jnp.array([4.0])}
     same, cut = clip_by_norm(gradient, 10.0), clip_by_norm(gradient, 0.25)

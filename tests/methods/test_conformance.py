@@ -177,6 +177,8 @@ def test_targets_average_the_new_networks(name: str) -> None:
     pairs = [pair for pair in pairs if pair[0] in before._fields]
     if not pairs or (name in FAMILY and c.method.minibatches > 1):
         pytest.skip("no targets, or targets that move with every critic step (in test_learner)")
+    if getattr(c.method.options, "policy_first", False):  # type: ignore[attr-defined]
+        pytest.skip("critics that go on once their targets have moved (in tests/golden)")
     numbers = before.numbers._replace(target_rate=jnp.full_like(before.numbers.target_rate, 0.5))
     learning = c.begin()
     after = c.train(learning._replace(state=learning.state._replace(numbers=numbers)), 1).state

@@ -35,8 +35,7 @@ def distance(x: Any, y: Any) -> float:
 
 
 if __name__ == "__main__":
-    with jax.default_matmul_precision("highest"):
-        exact = both(q_values, "float32")
+    exact = both(q_values, "float32")
     plain = both(q_values, "bfloat16")
     kernel = both(lambda critics, *pairs: fused.q_of_pairs(critics.members, *pairs), "bfloat16")
     for name, ours, coarse, true in zip(("Q", "weights", "features", "actions"), kernel, plain, exact, strict=True):

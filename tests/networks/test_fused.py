@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -48,7 +49,10 @@ def distance(x: Any, y: Any) -> float:
     [(4, 31, (128, 128), ACTION), (7, 3, (256, 256, 256), ACTION), (5, 26, (128, 128), 70)],
 )
 def test_as_close_to_float32_as_the_plain_path(batch: int, samples: int, widths: tuple[int, ...], action: int) -> None:
-    """Q to within 1%, gradients to within 10%, and none half as far again as plain bfloat16's."""
+    """Q to within 1%, gradients to within 10%, and none twice as far off as plain bfloat16's.
+
+    How far is a matter of the few units that their rounding switches, which are not the same.
+    """
     features, actions = pairs(batch, samples, action)
     weights = jax.random.uniform(jax.random.key(3), (2, batch, samples))
 
@@ -65,7 +69,7 @@ def test_as_close_to_float32_as_the_plain_path(batch: int, samples: int, widths:
     exact, plain, kernel = both(q_values, "float32"), both(q_values, "bfloat16"), both(fused_q, "bfloat16")
     assert distance(kernel[0], exact[0]) < 0.01
     for ours, coarse, true in zip(kernel[1], plain[1], exact[1], strict=True):
-        assert distance(ours, true) < 1.5 * distance(coarse, true)
+        assert distance(ours, true) < 2.0 * distance(coarse, true)
         assert distance(ours, true) < 0.1
 
 
@@ -100,6 +104,37 @@ def test_one_action_for_each_state() -> None:
     assert distance(q, q_values(critics("float32"), features, actions[:, 0])) < 0.01
 
 
+def test_states_close_together_far_from_the_origin_are_told_apart() -> None:
+    """64 of them 16 mm apart at 30 m, where bfloat16 has nine numbers."""
+    features = jnp.zeros((64, FEATURES)).at[:, 0].set(30.0 + jnp.arange(64) / 64.0)
+    q = fused_q(critics("bfloat16"), features, jnp.full((64, ACTION), 0.5))
+    assert len(np.unique(np.asarray(q[0]))) > 30
+
+
+@pytest.mark.parametrize("action", [ACTION, 70])
+def test_digits_of_inputs_and_weights_reach_the_first_layer_and_come_back(action: int) -> None:
+    """With inputs and weights that bfloat16 does not have: what is lost is what hidden units lose."""
+    width = 128
+    features, actions = 30.0 + jax.random.uniform(jax.random.key(1), (8, FEATURES)), pairs(8, 1, action)[1][:, 0]
+    weight = 1.0 + 2.0**-9 * jax.random.uniform(KEY, (2, width, FEATURES + action))
+    weight = weight.at[..., 1].set(-weight[..., 0])  # the difference of two inputs, a hundredth of them
+    weight = weight.at[..., 2:].multiply(0.01)
+    ours = critics("bfloat16", (width, width), action)
+    eye, ones = jnp.tile(jnp.eye(width), (2, 1, 1)), jnp.ones((2, 1, width)) / width
+    where = lambda c: (c.members.hidden[0].weight, c.members.hidden[0].bias, c.members.hidden[1].weight)  # noqa: E731
+    ours = eqx.tree_at(where, ours, (weight, jnp.full((2, width), 2.003), eye))
+    ours = eqx.tree_at(lambda c: c.members.output.weight, ours, ones)
+
+    def both(q: Any, critics: Critics) -> list[jax.Array]:
+        values, back = jax.vjp(lambda c, a: q(c, features, a), critics, actions)
+        of_critics, of_actions = back(jnp.ones_like(values))
+        return [values, of_actions, of_critics.members.hidden[0].weight, of_critics.members.hidden[0].bias]
+
+    exact = jax.tree.unflatten(jax.tree.structure(critics("float32", (width, width), action)), jax.tree.leaves(ours))
+    for mine, true, off in zip(both(fused_q, ours), both(q_values, exact), (1e-3, 1e-4, 2e-3, 1e-4), strict=True):
+        assert distance(mine, true) < off
+
+
 @pytest.mark.parametrize(
     "unfit",
     [
@@ -108,12 +143,13 @@ def test_one_action_for_each_state() -> None:
         critics("bfloat16", (128, 256)),
         critics("bfloat16", (96, 96)),
         critics("bfloat16", (128,)),
-        critics("bfloat16", action=251),
+        critics("bfloat16", action=80),
     ],
 )
 def test_what_the_kernels_cannot_do_is_left_to_the_plain_path(unfit: Critics) -> None:
     assert not fused.supports(unfit.members)
     assert fused.supports(critics("bfloat16").members)
+    assert fused.supports(critics("bfloat16", action=79).members)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ class ActorCriticOptions:
     log_std_range: tuple[float, float] = (-20.0, 2.0)
     """Bounds of the log standard deviation (WSRL: -11.513 2.303, a deviation of 1e-5 to 10)."""
     precision: Precision = "float32"
-    """Arithmetic of the hidden layers; outputs and losses are float32 either way."""
+    """Arithmetic of the hidden layers; inputs are not rounded in any, outputs and losses are float32 in all."""
     critic_kernel: Kernel = "plain"
     """On an H100 or H200, in bfloat16: 'fused' keeps the critics' activations on the chip. Elsewhere: plain."""
 

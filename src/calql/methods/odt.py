@@ -80,7 +80,7 @@ class ODTOptions:
     return_scale: float = 1.0
     """Returns are divided by this before the network sees them."""
     precision: Precision = "float32"
-    """Of the products in the blocks; parameters, norms and outputs are float32."""
+    """Of the products in the blocks; parameters, embeddings, norms and outputs are float32."""
 
     def __post_init__(self) -> None:
         require(self.width % self.heads == 0, "width", self.width, "a multiple of --heads")

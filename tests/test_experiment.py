@@ -57,8 +57,9 @@ def test_held_out_data_leave_no_environment_open() -> None:
 
 
 def test_the_authors_limit_unless_asked_otherwise() -> None:
-    assert RunOptions().action_limit == 0.99999
-    assert defaults(Choice(task="pen-binary", method="cal-ql", preset="paper"))[0].action_limit == 0.99999
+    assert defaults(Choice(task="pen-binary"))[0].action_limit == 0.99999
+    assert defaults(Choice(method="bc"))[0].action_limit == 0.99  # by measurement: docs/decisions/010
+    assert defaults(Choice(method="bc", preset="paper"))[0].action_limit == 0.99999
 
 
 @pytest.mark.parametrize("limit", [0.0, 1.0, -0.5])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from calql.data.actions import LIMIT
 from calql.engine.mixing import POOLED, check_mixing
 from calql.errors import UserError
 
@@ -45,7 +46,7 @@ class RunOptions:
     """With sparse rewards, an episode has failed if all of its rewards say so, or its last alone (CORL)."""
     split_at_jumps: bool = False
     """Also cut logged episodes where a row does not go on from the next observation of the one before (CORL)."""
-    action_limit: float = 0.99999
+    action_limit: float = LIMIT
     """Logged actions are clipped to plus and minus this, in units where the bounds are -1 and 1."""
     reference_updates: int = 50_000
     """Most gradient steps that fit a reference value which is a network; its held-out error ends the fit sooner."""

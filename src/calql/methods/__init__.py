@@ -62,7 +62,7 @@ METHODS: dict[str, Entry] = {
 
 PRESETS: dict[str, Mapping[str, Any]] = {
     "default": {},
-    "paper": {"target_bounds": False},
+    "paper": {"target_bounds": False, "action_limit": 0.99999},
     "corl": {
         "target_bounds": True,
         "calibrate_online": False,

@@ -15,7 +15,7 @@ from calql.networks.mlp import MLP, Style
 
 LogStdForm = Literal["clipped", "sigmoid"]
 LOG_STD_RANGE = (-20.0, 2.0)
-INSIDE = 0.99999  # furthest that a logged action is taken to be from the middle of the box
+INSIDE = 0.99999  # where a density is still finite; logged actions are clipped before, by the run's `action_limit`
 
 
 class Gaussian(eqx.Module):

@@ -196,7 +196,9 @@ def test_nothing_that_is_not_a_number_is_saved(tmp_path: Path) -> None:
     run.counters.env_steps[:] = 3
     run.replay = run.replay._replace(rows=run.replay.rows._replace(reference=run.replay.rows.reference - jnp.inf))
     run.save()  # a reference value may be absent
-    run.replay = run.replay._replace(rows=run.replay.rows._replace(rewards=run.replay.rows.rewards.at[1, 2].set(jnp.nan)))
+    run.replay = run.replay._replace(
+        rows=run.replay.rows._replace(rewards=run.replay.rows.rewards.at[1, 2].set(jnp.nan))
+    )
     with pytest.raises(Diverged, match="the column 'rewards' of the replay buffer"):
         run.save()
     run.close()

@@ -23,6 +23,7 @@ from calql.methods import METHODS
 from calql.results import MetricsLog, Silent
 from calql.results.metrics import read_rows
 from calql.training import Watching, resume
+from event_files import steps
 
 TINY: dict[str, Any] = {
     **{name: toy.TINY[name] for name in ("policy_widths", "critic_widths", "sampled_actions", "backup_actions")},
@@ -208,8 +209,6 @@ def test_offline_only_and_online_only(tmp_path: Path) -> None:
 def test_tensorboard_has_every_row_once_after_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of a run that was killed: its rows since the last checkpoint are in the event files already."""
     pytest.importorskip("tensorboardX")
-    from test_loggers import steps
-
     path, watching = corridor.write_demonstrations(tmp_path), Watching(tensorboard=True)
     own: dict[str, Any] = {"dataset": path, "env": "corridor:Corridor-v0", "episode_limit": 20, **TINY}
     stop_after(monkeypatch, lambda: 6)

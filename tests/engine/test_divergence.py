@@ -219,7 +219,7 @@ def test_nothing_that_is_not_a_number_is_saved(tmp_path: Path) -> None:
     assert run.checkpoints.latest == number + 1
 
 
-@pytest.mark.parametrize("rate", ["--policy-rate=1e4", "--critic-rate=1000"])
+@pytest.mark.parametrize("rate", ["--policy-rate=10", "--critic-rate=1000"])
 def test_rates_far_too_high_end_with_their_own_exit_code(
     rate: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,7 +19,7 @@ from calql.tasks import all_tasks
 def test_options_of_a_task(options: dict) -> None:
     """The last is an option, but not of that method."""
     task = replace(toy.task(), options=options)
-    with pytest.raises(UserError, match="no option is called.*"):
+    with pytest.raises(UserError, match="no option is called"):
         experiments.defaults(Choice(method="cal-ql"), task)
 
 

@@ -18,7 +18,7 @@ import calql
 import corridor
 from calql.cli import main
 from calql.engine.health import Health
-from calql.engine.plan import make_plan
+from calql.engine.plan import Plan, make_plan
 from calql.engine.program import Given, Program
 from calql.engine.replay import empty_like
 from calql.engine.run import Run
@@ -118,6 +118,20 @@ def test_the_other_seeds_go_on_to_the_byte(both: tuple[calql.Outcome, calql.Outc
     assert not any("diverged" in name for row in healthy.rows for name in row)
 
 
+@pytest.mark.parametrize("way", ["pieces", "step"])
+def test_the_other_seeds_go_on_in_every_way_of_updating(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an accelerator is given its blocks, by loops of fixed length, and with updates after each step."""
+    monkeypatch.setattr(Plan, "on_accelerator", way == "pieces")
+    changes = {"lag": 1, "block": 36, "workers": 0} if way == "pieces" else {"update_schedule": "step"}
+    healthy = train(tmp_path / "healthy", online_steps=30, **changes)
+    ruin_one(monkeypatch)
+    one = train(tmp_path / "one", online_steps=30, **changes)
+    assert lines(one, 0) == lines(healthy, 0)
+    assert one.diverged == {1: {"update": 10, "env_steps": 0}}
+
+
 def test_a_diverged_seed_is_marked_in_rows_status_and_report(both: tuple[calql.Outcome, calql.Outcome]) -> None:
     _, one = both
     mine = [row for row in one.rows if row["seed"] == 1]
@@ -196,14 +210,16 @@ def test_nothing_that_is_not_a_number_is_saved(tmp_path: Path) -> None:
     run.counters.env_steps[:] = 3
     run.replay = run.replay._replace(rows=run.replay.rows._replace(reference=run.replay.rows.reference - jnp.inf))
     run.save()  # a reference value may be absent
-    run.replay = run.replay._replace(rows=run.replay.rows._replace(rewards=run.replay.rows.rewards.at[1, 2].set(jnp.nan)))
+    run.replay = run.replay._replace(
+        rows=run.replay.rows._replace(rewards=run.replay.rows.rewards.at[1, 2].set(jnp.nan))
+    )
     with pytest.raises(Diverged, match="the column 'rewards' of the replay buffer"):
         run.save()
     run.close()
     assert run.checkpoints.latest == number + 1
 
 
-@pytest.mark.parametrize("rate", ["--policy-rate=1e4", "--critic-rate=1000"])
+@pytest.mark.parametrize("rate", ["--policy-rate=10", "--critic-rate=1000"])
 def test_rates_far_too_high_end_with_their_own_exit_code(
     rate: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,11 +18,12 @@ import corridor
 from calql.data import return_to_go
 from calql.engine.plan import Plan
 from calql.engine.run import Run
-from calql.errors import Diverged, UserError
+from calql.errors import UserError
 from calql.methods import METHODS
 from calql.results import MetricsLog, Silent
 from calql.results.metrics import read_rows
 from calql.training import Watching, resume
+from event_files import steps
 
 TINY: dict[str, Any] = {
     **{name: toy.TINY[name] for name in ("policy_widths", "critic_widths", "sampled_actions", "backup_actions")},
@@ -205,14 +206,30 @@ def test_offline_only_and_online_only(tmp_path: Path) -> None:
     assert [row["switch"] for row in online.rows].count(True) == 2
 
 
-def test_divergence_stops_with_a_message_and_keeps_the_checkpoint(tmp_path: Path) -> None:
-    good = build(tmp_path / "r")
-    good.save()
-    number = good.checkpoints.latest
-    good.learning = good.learning._replace(sums={k: v * np.nan for k, v in good.learning.sums.items()})
-    with pytest.raises(Diverged, match="not a number"):
-        good.save()
-    assert good.checkpoints.latest == number
+def test_tensorboard_has_every_row_once_after_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of a run that was killed: its rows since the last checkpoint are in the event files already."""
+    pytest.importorskip("tensorboardX")
+    path, watching = corridor.write_demonstrations(tmp_path), Watching(tensorboard=True)
+    own: dict[str, Any] = {"dataset": path, "env": "corridor:Corridor-v0", "episode_limit": 20, **TINY}
+    stop_after(monkeypatch, lambda: 6)
+    cut = calql.train(out=tmp_path / "r", watching=watching, **own)
+    save, saves = Run.save, 0
+
+    def killed(run: Run) -> None:
+        nonlocal saves
+        saves += 1
+        if saves == 2:
+            raise KeyboardInterrupt
+        save(run)
+
+    monkeypatch.setattr(Run, "save", killed)
+    while not cut.finished:
+        try:
+            cut = resume(tmp_path / "r", watching)
+        except KeyboardInterrupt:
+            continue
+    for seed in (0, 1):
+        assert steps(cut.folder, seed) == [row["update"] for row in cut.rows if row["seed"] == seed]
 
 
 def test_an_environment_that_raises_keeps_the_last_checkpoint(tmp_path: Path) -> None:

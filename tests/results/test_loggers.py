@@ -11,6 +11,7 @@ import pytest
 from calql.errors import UserError
 from calql.results import make_sinks
 from calql.results.loggers import numbers
+from event_files import steps
 
 ROW = {"seed": 1, "phase": "offline", "update": 5, "env_steps": 0, "switch": True, "score": 0.5, "regret": None}
 
@@ -44,21 +45,6 @@ def test_tensorboard_repeats_no_step_after_a_resume(tmp_path: Path) -> None:
         resumed.write([ROW | {"update": update}])
     resumed.close()
     assert steps(tmp_path, 1) == [0, 5, 9, 12]
-
-
-def steps(folder: Path, seed: int) -> list[int]:
-    """Of every score in the event files of a seed, in the order in which they are there."""
-    from tensorboardX.proto.event_pb2 import Event
-
-    found = []
-    for path in sorted((folder / "tensorboard" / f"seed-{seed}").glob("events.out.tfevents*")):
-        content, place = path.read_bytes(), 0
-        while place < len(content):  # length (8 bytes) and its checksum (4), the event, its checksum (4)
-            length = int.from_bytes(content[place : place + 8], "little")
-            event = Event.FromString(content[place + 12 : place + 12 + length])
-            found += [event.step for value in event.summary.value if value.tag == "score"]
-            place += length + 16
-    return found
 
 
 def test_wandb_gets_columns_by_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

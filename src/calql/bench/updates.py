@@ -59,7 +59,7 @@ class Bench:
         self.learning = self.program.fresh(state, jnp.zeros(shapes.seeds, jnp.int32), self.logged)
         self.replay = _filled(self.logged, shapes.seeds)
         half, none = np.full(shapes.seeds, method.batch_size // 2, np.int32), np.zeros(shapes.seeds, np.int32)
-        returns = np.tile(np.float32([-100.0, 100.0]), (shapes.seeds, 1)) if method.bounds_targets else None
+        returns = np.tile(np.array([-100.0, 100.0], np.float32), (shapes.seeds, 1)) if method.bounds_targets else None
         self._given = Given((self.logged, self.replay), self.keys, half, none, returns, (none, none))
 
     def advance(self, learning: Learning, updates: int) -> Learning:

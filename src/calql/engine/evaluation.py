@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from calql.engine.checkpoint import Arrays, pack, unpack
 from calql.engine.counters import Counters, Seeds
-from calql.engine.health import Health, duplicate, lost_seeds
+from calql.engine.health import Health, duplicate, mark
 from calql.engine.plan import Plan
 from calql.engine.program import Learning
 from calql.engine.rollout import Evaluate, Request, lane
@@ -33,7 +33,6 @@ EVALUATE, AFRESH = 1, 2  # purposes of an episode
 TOGETHER = 10  # episodes of a policy that a player steps side by side
 BEHIND = 4  # evaluations of each seed that may be being played before updates wait for them
 PACKED, STANDING = "evaluation-{}-{}", "/standing"  # names in a checkpoint
-DIVERGED = "diverged"  # of columns of a row: where a seed stood when it diverged, in those seeds alone that did
 NEVER_AGAIN = np.iinfo(np.int64).max
 
 Played = list[Future[list[EpisodeSummary]]]
@@ -168,7 +167,7 @@ class Evaluations:
         if evaluation.measured is None:
             return
         (q, sums, counts, health), i = evaluation.measured.fetched, evaluation.index
-        evaluation.standing["lost"] = lost_seeds(health, self._plan.seeds).get(self._plan.seeds[i])
+        evaluation.standing["mark"] = mark(health, i)
         evaluation.standing["average_q"] = None if q is None else float(np.mean(q[i]))
         evaluation.standing["means"] = {name: float(total[i] / counts[i]) for name, total in sums.items() if counts[i]}
         evaluation.measured = None
@@ -193,7 +192,7 @@ class Evaluations:
             "average_return_to_go": float(np.mean(self._plan.logged_probe.return_to_go)),
             **{name: standing[name] for name in ("collected_episodes", "collected_return", "collected_success")},
             **standing["means"],
-            **{f"{DIVERGED}_{name}": count for name, count in (standing["lost"] or {}).items()},
+            **standing.get("mark", {}),
         }
 
     def pack(self) -> Arrays:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calql.errors import Diverged
+from calql.results import Row
 
 Arrays = dict[str, NDArray[Any]]
 Tree = TypeVar("Tree")
@@ -22,6 +23,7 @@ Stands = tuple[NDArray[np.int32], NDArray[np.int32]]  # gradient steps and envir
 WELL = -1
 MAY_BE_ABSENT = "reference"  # the column of a buffer that holds -inf where there is no reference value
 SAVED = "health"
+DIVERGED, MARKS = "diverged", ("update", "env_steps")  # in names of columns, which diverged seeds alone have
 
 
 class Health(NamedTuple):
@@ -78,14 +80,17 @@ def newly_lost(health: Health, before: Health) -> list[int]:
     return [int(index) for index in np.flatnonzero((now >= 0) & (then < 0))]
 
 
-def lost_seeds(health: Health, seeds: Sequence[int]) -> dict[int, dict[str, int]]:
-    """Where each diverged seed, by its number, stood when it diverged."""
-    updates, steps = jax.device_get(health)
-    return {
-        seed: {"update": int(updates[index]), "env_steps": int(steps[index])}
-        for index, seed in enumerate(seeds)
-        if updates[index] >= 0
-    }
+def mark(health: Health, index: int) -> dict[str, int]:
+    """Columns for the rows of a seed that has diverged, by its index; none for one that has not. On the host."""
+    if health.gradient_steps[index] < 0:
+        return {}
+    return {f"{DIVERGED}_{name}": int(count[index]) for name, count in zip(MARKS, health, strict=True)}
+
+
+def lost_in(rows: Sequence[Row]) -> dict[int, dict[str, int]]:
+    """Where each seed stood when it diverged, of those that the rows mark."""
+    marked = [row for row in rows if f"{DIVERGED}_{MARKS[0]}" in row]
+    return {row["seed"]: {name: row[f"{DIVERGED}_{name}"] for name in MARKS} for row in marked}
 
 
 def require_sound(arrays: Mapping[str, NDArray[Any]], columns: Sequence[str], where: str) -> None:

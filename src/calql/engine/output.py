@@ -34,12 +34,13 @@ class Output:
         options = self._plan.options
         self._display.start(options.offline_updates, options.online_steps, self._plan.label)
 
-    def go_on_after(self, rows: int) -> None:
-        """Take up a run whose first `rows` rows are there; what follows them will be written again."""
+    def go_on_after(self, rows: int) -> list[Row]:
+        """Take up a run whose first `rows` rows are there, and give them; what follows them will be written again."""
         self.rows_written, there = rows, read_rows(self.metrics.path)[:rows]
         self.watch.note(there)
         for sink in self._sinks:
             sink.go_on_after(there)
+        return there
 
     def phase(self, *, online: bool) -> None:
         self._display.phase("online" if online else "offline")

@@ -17,7 +17,7 @@ from calql.engine.checkpoint import Arrays, Checkpoints, pack, unpack
 from calql.engine.collect import Collector
 from calql.engine.counters import Counters, Counts, Seeds
 from calql.engine.evaluation import Evaluations, evaluate_afresh
-from calql.engine.health import Health, duplicate, lost_seeds, require_sound
+from calql.engine.health import Health, duplicate, lost_in, require_sound
 from calql.engine.mixing import offline_rows
 from calql.engine.output import Output
 from calql.engine.plan import Plan, Probe
@@ -323,13 +323,12 @@ class Run:
 
     def _note_lost(self, rows: Sequence[Row]) -> None:
         """Say once of each seed that it has diverged."""
-        for row in rows:
-            seed, update = row["seed"], row.get("diverged_update")
-            if update is not None and seed not in self.lost:
-                self.lost[seed] = {"update": update, "env_steps": row["diverged_env_steps"]}
+        for seed, at in lost_in(rows).items():
+            if seed not in self.lost:
+                self.lost[seed] = at
                 self.output.message(
-                    f"seed {seed} diverged at update {update:,} (environment step {row['diverged_env_steps']:,}): it "
-                    f"stays as it was before and learns no more; the others go on"
+                    f"seed {seed} diverged at update {at['update']:,} (environment step {at['env_steps']:,}): it stays "
+                    f"as it was before and learns no more; the others go on"
                 )
 
     def _values(self, probe: Probe) -> jax.Array | None:
@@ -383,7 +382,7 @@ class Run:
         """Go back to the newest checkpoint."""
         arrays = self.checkpoints.load()
         self.online = bool(arrays["online"])
-        self.output.go_on_after(int(arrays["rows"]))
+        self.lost = lost_in(self.output.go_on_after(int(arrays["rows"])))
         state = self.learning.state
         if self.online:
             method, state = self._switched(state)
@@ -397,7 +396,6 @@ class Run:
         )
         self.health = self.health.restored(arrays)
         self.returns = arrays.get("returns", self.returns)
-        self.lost = lost_seeds(self.health, self.plan.seeds)
         self.counters.restore(arrays)
         policies = self.program.policies(self.learning.state)
         self.collector.restore(arrays, policies)

@@ -24,6 +24,8 @@ from calql.engine.options import RunOptions
 from calql.engine.plan import Plan, make_plan
 from calql.errors import UserError, unknown
 from calql.methods import check_combination, method_entry, preset
+from calql.runs.changes import changed
+from calql.runs.folder import CONFIG, require_begun
 from calql.tasks import DEFAULT, Task, get_task
 from calql.tasks.own import MakeEnv, env_maker, own_task
 
@@ -191,21 +193,30 @@ def describe(experiment: Experiment, command: str) -> dict[str, Any]:
     }
 
 
-def from_config(folder: Path) -> tuple[Experiment, dict[str, Any]]:
-    """The experiment of an existing run, from its config.json; the data must still be the same."""
-    path = folder / "config.json"
+def read_config(folder: Path) -> dict[str, Any]:
+    """The config.json of a run."""
+    require_begun(folder)
+    path = folder / CONFIG
     try:
-        config = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise UserError(
-            "is not a run folder (no config.json)", where=str(folder), mend="name a folder that 'calql train' made"
-        ) from None
+        config: dict[str, Any] = json.loads(path.read_text())
     except ValueError:
         raise UserError("is not valid JSON", where=str(path), mend="restore it, or start a new run") from None
+    return config
+
+
+def recorded_options(config: Mapping[str, Any]) -> tuple[RunOptions, Any]:
+    """The options of the run and of its method, as they were resolved when it was begun."""
+    usual = method_entry(config["choice"]["method"]).options()
+    return RunOptions(**config["run"]), _set(usual, {k: _tuples(v) for k, v in config["options"].items()})
+
+
+def from_config(folder: Path, changes: Mapping[str, Any] = {}) -> tuple[Experiment, dict[str, Any]]:
+    """The experiment of an existing run, with the options that may change; the data must still be the same."""
+    config = read_config(folder)
     choice = Choice(**config["choice"])
+    run, options = recorded_options(config)
+    run = changed(run, changes, str(folder))
     task, data, notes = resolve_task(choice)
-    run = RunOptions(**config["run"])
-    options = _set(method_entry(choice.method).options(), {k: _tuples(v) for k, v in config["options"].items()})
     experiment = make_experiment(choice, task, data, run, options, notes)
     if fingerprint(experiment.data) != config["dataset"]["fingerprint"]:
         raise UserError(

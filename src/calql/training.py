@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import signal
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from calql import experiment as experiments
 from calql.compiled import keep_compiled
 from calql.data import Dataset
+from calql.data.store import available_cores
 from calql.engine.checkpoint import as_disk_error
 from calql.engine.run import Run
 from calql.errors import Diverged, UserError
 from calql.experiment import Choice, Experiment
 from calql.results import Display, Silent, make_sinks
-from calql.results.metrics import read_rows, write_atomically
+from calql.results.metrics import read_rows
+from calql.runs.changes import changed, grows, noted
+from calql.runs.folder import (
+    CONFIG,
+    METRICS,
+    clean,
+    default_folder,
+    discard,
+    finished,
+    has_checkpoint,
+    make_folder,
+    refuse_existing,
+    require_begun,
+    write_json,
+    write_status,
+)
+from calql.runs.lock import owned
+from calql.runs.stops import Cause, Stops
 from calql.tasks.own import MakeEnv
 
-MARGIN_S = 10.0  # kept back from --max-minutes for the last checkpoint
+STOPPED = "stopped: go on with --resume"
 
 
 @dataclass(frozen=True)
@@ -34,6 +48,7 @@ class Outcome:
     folder: Path
     finished: bool
     reason: str
+    stopped_by: Cause | None = None
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -49,6 +64,7 @@ class Watching:
     tensorboard: bool = False
     wandb: bool = False
     max_minutes: float | None = None
+    stops: Stops | None = None  # where the command listens itself, in place of `max_minutes`
 
 
 def train(
@@ -67,6 +83,7 @@ def train(
     Name a task, or give a dataset (file or `Dataset`) and an environment (Gymnasium name or a function
     that makes one). Further keywords are options of the run or of the method, by their names.
     """
+    refuse_existing(out)
     data = dataset if isinstance(dataset, Dataset) else None
     own = {name: options.pop(name) for name in ("episode_limit", "reward_scale", "reward_shift") if name in options}
     choice = Choice(
@@ -85,44 +102,88 @@ def train(
 
 
 def start(experiment: Experiment, out: str | Path | None, watching: Watching, command: str) -> Outcome:
-    """A new run in a new folder; the folder appears once everything about the run has been checked."""
+    """A new run in a new folder, which this process makes and owns; gone again if the run cannot begin."""
     keep_compiled()
-    folder = Path(out) if out is not None else default_folder(experiment)
-    if folder.exists():
-        raise UserError(
-            "exists already", where=str(folder), mend=f"choose another --out, or go on with --resume {folder}"
-        )
-    plan = experiments.plan(experiment)
-    config = experiments.describe(experiment, command)
-    try:
-        folder.mkdir(parents=True)
-        write_atomically(folder / "config.json", json.dumps(config, indent=2, default=str) + "\n")
-        run = Run(plan, folder, watching.display, make_sinks(folder, watching.tensorboard, watching.wandb, config))
-    except BaseException as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise _mendable(error, folder) from error
-    for note in experiment.notes:
-        watching.display.message(f"note: {note}")
-    return _execute(run, folder, watching)
+    with _stops(watching) as stops:
+        stops.check()
+        place = make_folder(out, default_folder(experiment.task.name, experiment.choice.method))
+        with owned(place), stops.telling(partial(_note_end, place)):
+            try:
+                config = experiments.describe(experiment, command)
+                write_json(place / CONFIG, config)
+                plan = experiments.plan(experiment)
+                stops.check()
+                sinks = make_sinks(place, watching.tensorboard, watching.wandb, config)
+                run = Run(plan, place, watching.display, sinks, stops)
+            except BaseException as error:
+                discard(place)
+                raise _mendable(error, place) from error
+            for note in experiment.notes:
+                watching.display.message(f"note: {note}")
+            return _execute(run, place, watching, stops)
 
 
-def resume(folder: str | Path, watching: Watching) -> Outcome:
-    """Go on from the last checkpoint of a run; on a CPU the results are those of a run never interrupted."""
+def resume(folder: str | Path, watching: Watching = Watching(), **changes: Any) -> Outcome:
+    """Go on from the last checkpoint of a run; on a CPU the results are those of a run never interrupted.
+
+    `changes` are options that may differ from now on, such as more `online_steps`, which also a finished run takes.
+    """
     keep_compiled()
     folder = Path(folder)
-    experiment, config = experiments.from_config(folder)
-    sinks = make_sinks(folder, watching.tensorboard, watching.wandb, config)
-    try:
-        run = Run(experiments.plan(experiment), folder, watching.display, sinks)
-    except OSError as error:
-        raise as_disk_error(error, folder) from error
-    if run.checkpoints.latest is None:
-        run.output.metrics.truncate(0)
-        watching.display.message("no checkpoint was written yet: starting from the beginning")
-    else:
+    require_begun(folder)
+    with _stops(watching) as stops, owned(folder), stops.telling(partial(_note_end, folder)):
+        if finished(folder) and not _goes_on(folder, changes):
+            watching.display.message("the run is finished: nothing is left to do (more --online-steps extend it)")
+            return Outcome(folder, finished=True, reason="finished")
+        clean(folder)
+        experiment, config = experiments.from_config(folder, changes)
+        stops.check()
+        sinks = make_sinks(folder, watching.tensorboard, watching.wandb, config)
+        try:
+            run = Run(experiments.plan(experiment), folder, watching.display, sinks, stops)
+        except OSError as error:
+            raise as_disk_error(error, folder) from error
+        _take_up(run, folder, watching.display)
+        write_status(folder, finished=False, reason="running")
+        write_json(folder / CONFIG, noted(config, experiment.run, available_cores()))
+        return _execute(run, folder, watching, stops)
+
+
+def _goes_on(folder: Path, changes: Mapping[str, Any]) -> bool:
+    """Whether a finished run is extended, which needs its last checkpoint."""
+    config = experiments.read_config(folder)
+    changed(experiments.recorded_options(config)[0], changes, str(folder))
+    if not grows(config, changes):
+        return False
+    if not has_checkpoint(folder):
+        raise UserError(
+            "is finished and its checkpoints are gone, so it cannot be extended",
+            where=str(folder),
+            mend="put the folder 'checkpoints' back, or start a new run; nothing was changed",
+        )
+    return True
+
+
+def _take_up(run: Run, folder: Path, display: Display) -> None:
+    """From the newest checkpoint; from the beginning, where none was written yet."""
+    if run.checkpoints.latest is not None:
         run.restore()
+        if run.online and run.options.offline_updates > experiments.read_config(folder)["run"]["offline_updates"]:
+            raise UserError(
+                "more --offline-updates come too late: the run has gone online",
+                where=str(folder),
+                mend="extend it with --online-steps",
+            )
         run.output.metrics.truncate(run.output.rows_written)
-    return _execute(run, folder, watching)
+        return
+    if any(row.get("phase") == "online" for row in read_rows(folder / METRICS)):
+        raise UserError(
+            "has results of its online phase, and its checkpoints are gone",
+            where=str(folder),
+            mend="put the folder 'checkpoints' back; to train anew, start another run",
+        )
+    run.output.metrics.truncate(0)
+    display.message("no checkpoint was written yet: starting from the beginning")
 
 
 def evaluate(folder: str | Path, episodes: int, start: int = 0) -> dict[str, Any]:
@@ -141,40 +202,33 @@ def evaluate(folder: str | Path, episodes: int, start: int = 0) -> dict[str, Any
     return {"run": str(folder), "task": config["task"], "method": config["method"], "episodes": episodes, **scores}
 
 
-def default_folder(experiment: Experiment) -> Path:
-    name = f"{experiment.task.name}-{experiment.choice.method}".replace("/", "-").replace(":", "-")
-    return Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
-
-
-def _execute(run: Run, folder: Path, watching: Watching) -> Outcome:
-    deadline = None if watching.max_minutes is None else time.monotonic() + 60.0 * watching.max_minutes - MARGIN_S
-    _write_status(folder, finished=False, reason="running")
+def _execute(run: Run, folder: Path, watching: Watching, stops: Stops) -> Outcome:
+    write_status(folder, finished=False, reason="running")
     try:
-        with _stop_signals() as signalled:
-
-            def should_stop() -> bool:
-                return signalled() or (deadline is not None and time.monotonic() >= deadline)
-
-            finished = run.execute(should_stop)
+        with stops.running():
+            came_to_its_end = run.execute(stops.asked)
     except BaseException as error:
-        reason = "diverged" if isinstance(error, Diverged) else f"{type(error).__name__}: {error}"
         with suppress(OSError, UserError):  # the disk may be what failed
-            _write_status(folder, finished=False, reason=reason)
-        if run.checkpoints.latest is None:
-            shutil.rmtree(folder, ignore_errors=True)
+            write_status(folder, finished=False, reason=_in_words(error))
         raise _mendable(error, folder) from error
     finally:
         run.close()
-    reason = "finished" if finished else "stopped: go on with --resume"
-    _write_status(folder, finished=finished, reason=reason)
-    return Outcome(folder, finished, reason)
+    cause = None if came_to_its_end else stops.cause
+    reason = "finished" if came_to_its_end else STOPPED
+    write_status(folder, finished=came_to_its_end, reason=reason)
+    return Outcome(folder, came_to_its_end, reason, cause)
 
 
-def _write_status(folder: Path, *, finished: bool, reason: str) -> None:
-    try:
-        write_atomically(folder / "status.json", json.dumps({"finished": finished, "reason": reason}) + "\n")
-    except OSError as error:
-        raise as_disk_error(error, folder) from error
+def _note_end(folder: Path, reason: str) -> None:
+    """The process is being ended where it is."""
+    if (folder / CONFIG).exists():
+        write_status(folder, finished=False, reason=reason)
+
+
+def _in_words(error: BaseException) -> str:
+    if isinstance(error, Diverged):
+        return "diverged"
+    return str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
 
 
 def _mendable(error: BaseException, folder: Path) -> BaseException:
@@ -182,21 +236,10 @@ def _mendable(error: BaseException, folder: Path) -> BaseException:
 
 
 @contextmanager
-def _stop_signals() -> Iterator[Callable[[], bool]]:
-    """SIGTERM and Ctrl-C ask for a checkpoint and a clean end; a second Ctrl-C ends at once."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
+def _stops(watching: Watching) -> Iterator[Stops]:
+    """Those of the command, or of this call."""
+    if watching.stops is not None:
+        yield watching.stops
         return
-
-    def note(number: int, _: Any) -> None:
-        if asked.is_set() and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        asked.set()
-
-    before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield asked.is_set
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with Stops(watching.max_minutes) as stops:
+        yield stops

@@ -25,7 +25,7 @@ SIZES = [
 
 
 def start(*words: str) -> subprocess.Popen[str]:
-    env = {**os.environ, "PYTHONPATH": str(TESTS)}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])}
     return subprocess.Popen(
         [sys.executable, "-m", "calql", "train", *words],
         env=env,
@@ -102,13 +102,17 @@ def kill_and_compare(words: list[str], whole: Path, folder: Path) -> None:
     assert (folder / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
 
 
-def test_sigterm_checkpoints_and_exits_cleanly(own: list[str], whole: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_is_answered_and_ends_at_a_checkpoint(
+    number: int, code: int, own: list[str], whole: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "run"
     process = start(*own, "--out", str(folder), "--checkpoint-minutes", "60")
     wait_for_rows(process, folder, 3)
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(number)
     output, errors = process.communicate(timeout=120)
-    assert process.returncode == 0, errors
+    assert process.returncode == code, errors
+    assert "stopping at a checkpoint" in errors
     assert "--resume" in output
     assert not json.loads((folder / "status.json").read_text())["finished"]
     process = start("--resume", str(folder))
@@ -118,7 +122,9 @@ def test_sigterm_checkpoints_and_exits_cleanly(own: list[str], whole: Path, tmp_
 
 
 def test_a_time_limit_is_kept(own: list[str], tmp_path: Path) -> None:
-    process = start(*own, "--out", str(tmp_path / "run"), "--max-minutes", "0.1")
+    process = start(*own, "--out", str(tmp_path / "run"), "--online-steps", "100000", "--max-minutes", "0.4")
     output, errors = process.communicate(timeout=120)
-    assert process.returncode == 0, errors
+    assert process.returncode == 124, errors
+    assert "the time is nearly up: stopping" in errors
     assert "go on with: calql train --resume" in output
+    assert (tmp_path / "run" / "config.json").exists()

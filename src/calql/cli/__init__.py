@@ -1,4 +1,4 @@
-"""The command line: `calql COMMAND`. Bad input ends with exit code 2 and one line."""
+"""The command line: `calql COMMAND`. Bad input ends with exit code 2 and one line, Ctrl-C with 130."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"calql: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("calql: interrupted", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as interruption:
+        print(f"calql: {interruption or 'interrupted'}", file=sys.stderr)
+        return int(getattr(interruption, "code", 130))
 
 
 def _usage() -> str:

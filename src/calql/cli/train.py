@@ -16,6 +16,9 @@ from calql.cli.parse import parse, peek
 from calql.errors import UserError
 from calql.experiment import Choice
 from calql.results import Progress, Silent, result_table, summarise
+from calql.runs.changes import refused
+from calql.runs.folder import refuse_existing
+from calql.runs.stops import CODES, Stops, process_start
 from calql.tasks import DEFAULT
 
 
@@ -42,9 +45,9 @@ class TrainOptions:
     out: str | None = None
     """The run folder to make (default: runs/TASK-METHOD-TIME)."""
     resume: str | None = None
-    """A run folder to go on with, from its last checkpoint."""
+    """A run folder to go on with, from its last checkpoint; with more --online-steps also a finished one."""
     max_minutes: float | None = None
-    """Checkpoint and end cleanly before so many minutes have passed."""
+    """Checkpoint and end (with exit code 124) before this command has taken so many minutes."""
     tensorboard: bool = False
     """Also write TensorBoard events."""
     wandb: bool = False
@@ -53,17 +56,60 @@ class TrainOptions:
     """Show nothing while training."""
 
 
+NAMES = ("task", "method", "preset", "dataset", "env", "episode_limit", "reward_scale", "reward_shift")
+
+
 def run(command: str, words: Sequence[str]) -> int:
-    if peek(words, "resume") is not None:
-        flags = parse(TrainOptions, words, command=command)
-        outcome = training.resume(str(flags.resume), _watching(flags))
-    else:
-        outcome = _start(command, words)
+    with Stops(_minutes(words), since=process_start(), own_process=True) as stops:
+        outcome = (_start if peek(words, "resume") is None else _resume)(command, words, stops)
     return _finish(outcome)
 
 
-def _start(command: str, words: Sequence[str]) -> training.Outcome:
+def _minutes(words: Sequence[str]) -> float | None:
+    """The time limit, before the rest is parsed; what is no number is refused there."""
+    try:
+        return float(peek(words, "max-minutes") or peek(words, "max_minutes") or "none")
+    except ValueError:
+        return None
+
+
+def _resume(command: str, words: Sequence[str], stops: Stops) -> training.Outcome:
+    """The options of the run are the defaults, so that those which were given show."""
+    folder = Path(str(peek(words, "resume")))
+    config = experiments.read_config(folder)
+    run_options, method_options = experiments.recorded_options(config)
+    parsed: Any = _parsed(command, words, run_options, method_options)
+    given = {name: value for name in NAMES if (value := _peeked(words, name)) is not None}
+    given |= {} if parsed.flags.out is None else {"out": parsed.flags.out}
+    for name, value in given.items():
+        before = config["choice"].get(name)
+        if str(before) != value:
+            raise refused(name, value, before, str(folder))
+    for name, value in vars(parsed.learner).items():
+        if value != (before := getattr(method_options, name)):
+            raise refused(name, value, before, str(folder))
+    changes = {name: value for name, value in vars(parsed.run).items() if value != getattr(run_options, name)}
+    return training.resume(folder, _watching(parsed.flags, stops), **changes)
+
+
+def _peeked(words: Sequence[str], name: str) -> str | None:
+    return peek(words, name.replace("_", "-")) or peek(words, name)
+
+
+def _parsed(command: str, words: Sequence[str], run_options: Any, method_options: Any) -> Any:
+    parts: list[Any] = [
+        ("flags", TrainOptions, TrainOptions()),
+        ("run", type(run_options), run_options),
+        ("learner", type(method_options), method_options),
+    ]
+    kind = make_dataclass("Train", parts, frozen=True)
+    kind.__doc__ = f"Pre-train on logged data, then fine-tune online (default task: {DEFAULT})."
+    return parse(kind, words, command=command, default=kind())
+
+
+def _start(command: str, words: Sequence[str], stops: Stops) -> training.Outcome:
     """Names first: they decide which options there are and what they are by default."""
+    refuse_existing(peek(words, "out"))
     choice = Choice(
         task=peek(words, "task"),
         method=peek(words, "method") or "cal-ql",
@@ -72,24 +118,18 @@ def _start(command: str, words: Sequence[str]) -> training.Outcome:
         env=peek(words, "env"),
     )
     for name in ("episode_limit", "reward_scale", "reward_shift"):
-        value = peek(words, name.replace("_", "-")) or peek(words, name)
+        value = _peeked(words, name)
         if value is not None:
             choice = _with_number(choice, name, value)
     asks_help = "--help" in words or "-h" in words
     own = choice.dataset is not None or choice.env is not None
     task, data, notes = (None, None, []) if own and asks_help else experiments.resolve_task(choice)
     run_options, method_options = experiments.defaults(choice, task)
-    parts: list[Any] = [
-        ("flags", TrainOptions, TrainOptions()),
-        ("run", type(run_options), run_options),
-        ("learner", type(method_options), method_options),
-    ]
-    kind = make_dataclass("Train", parts, frozen=True)
-    kind.__doc__ = f"Pre-train on logged data, then fine-tune online (default task: {DEFAULT})."
-    parsed: Any = parse(kind, words, command=command, default=kind())
+    parsed = _parsed(command, words, run_options, method_options)
     assert task is not None
     experiment = experiments.make_experiment(choice, task, data, parsed.run, parsed.learner, notes)
-    return training.start(experiment, parsed.flags.out, _watching(parsed.flags), shlex.join(["calql", command, *words]))
+    watching = _watching(parsed.flags, stops)
+    return training.start(experiment, parsed.flags.out, watching, shlex.join(["calql", command, *words]))
 
 
 def _with_number(choice: Choice, name: str, text: str) -> Choice:
@@ -100,20 +140,26 @@ def _with_number(choice: Choice, name: str, text: str) -> Choice:
     return replace(choice, **{name: value})
 
 
-def _watching(flags: TrainOptions) -> training.Watching:
+def _watching(flags: TrainOptions, stops: Stops) -> training.Watching:
     display = Silent() if flags.quiet else Progress()
-    return training.Watching(display, flags.tensorboard, flags.wandb, flags.max_minutes)
+    return training.Watching(display, flags.tensorboard, flags.wandb, stops=stops)
 
 
 def _finish(outcome: training.Outcome) -> int:
-    """The result table and the report."""
-    from calql.results.report import write_report
-
+    """The result table and the report; of a run that was stopped the table alone, which takes no time."""
     console = Console()
     folder: Path = outcome.folder
     if outcome.rows:
         console.print(result_table([summarise(folder)]))
-        console.print(f"report: {write_report([folder])}", soft_wrap=True)
-    if not outcome.finished:
-        console.print(f"stopped before the end; go on with: calql train --resume {folder}", soft_wrap=True)
+    if outcome.stopped_by is not None:
+        console.print(
+            f"stopped before the end; go on with: calql train --resume {folder}; so far: calql report {folder}",
+            soft_wrap=True,
+            markup=False,
+        )
+        return CODES[outcome.stopped_by]
+    if outcome.rows:
+        from calql.results.report import write_report
+
+        console.print(f"report: {write_report([folder])}", soft_wrap=True, markup=False)
     return 0

@@ -211,6 +211,12 @@ class Evaluations:
             self.restored.append(Evaluation(index, standing, None, policy))
             self._unwritten[self.restored[-1].place] = self.restored[-1]
 
+    def reopen(self) -> None:
+        """Seeds that had come to their end and have steps before them again are evaluated further."""
+        c, options = self._counters, self._options
+        again = (c.evaluated_at == NEVER_AGAIN) & (c.env_steps < options.online_steps)
+        c.evaluated_at[again] = c.env_steps[again] // options.evaluate_online_every
+
     def replay(self, crew: Crew) -> None:
         """Play it again."""
         for evaluation in self.restored:

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from calql.engine.stop import Halted, Never
 from calql.errors import UserError
 from calql.methods.base import Carry, Method, Moment, Policy
 from calql.networks.acting import as_trained, for_acting
@@ -87,8 +88,8 @@ class Stage:
 class Player:
     """Plays requested episodes; environments are made on first use and kept."""
 
-    def __init__(self, stage: Stage) -> None:
-        self.stage = stage
+    def __init__(self, stage: Stage, asked: Callable[[], bool] = Never().asked) -> None:
+        self.stage, self._asked = stage, asked
         self._envs: list[gymnasium.Env[Any, Any]] = []
 
     def play(self, policy: Policy, requests: Sequence[Request], *, explore: bool) -> list[Episode]:
@@ -100,6 +101,8 @@ class Player:
         prepared = jax.device_put(for_acting(policy), jax.local_devices(backend="cpu")[0])
         leaves, structure = jax.tree.flatten(prepared)
         act = _acting(self.stage.method, structure, explore)  # type: ignore[arg-type]  # methods hash
+        if self._asked():
+            raise Halted
         envs = self._environments(len(requests))
         tracks = [Track([reset_env(env, request.env_seed)]) for env, request in zip(envs, requests, strict=True)]
         keys = np.stack([request.key_words for request in requests])
@@ -108,6 +111,8 @@ class Player:
         carries = _carries(self.stage.method, policy, len(keys))
         going = list(range(len(requests)))
         for timestep in range(self.stage.episode_limit):
+            if self._asked():
+                raise Halted
             actions, carries = act(leaves, carries, observations, rewards, np.int32(timestep), keys)
             chosen = np.array(actions)
             for lane in going:

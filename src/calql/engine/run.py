@@ -25,11 +25,10 @@ from calql.engine.replay import Replay, empty_like, first_rows
 from calql.engine.rollout import Episode, Stage
 from calql.engine.speed import DeviceWatch, Stopwatch
 from calql.engine.stepwise import Stepper
+from calql.engine.stop import PATIENCE_S, Never, Stop
 from calql.engine.workers import Crews
 from calql.methods.base import Policy
 from calql.results import Display, Sink
-
-PATIENCE_S = 0.2  # spent on waiting for evaluations before looking again whether to stop
 
 
 class Run:
@@ -39,8 +38,10 @@ class Run:
     with the policy where it is being played, or its actions so far where updates happen within it.
     """
 
-    def __init__(self, plan: Plan, folder: Path, display: Display, sinks: Sequence[Sink] = ()) -> None:
-        self.plan, self.options, self.folder = plan, plan.options, folder
+    def __init__(
+        self, plan: Plan, folder: Path, display: Display, sinks: Sequence[Sink] = (), stop: Stop = Never()
+    ) -> None:
+        self.plan, self.options, self.folder, self._stop = plan, plan.options, folder, stop
         self.output = Output(plan, folder, display, sinks)
         self.checkpoints = Checkpoints(folder / "checkpoints")
         self.online = False
@@ -56,7 +57,7 @@ class Run:
         self.replay = self._empty_replay()
         stage = Stage(plan.task.make_env, plan.method, plan.task.episode_limit)
         self.stepper = Stepper(plan, stage, self.counters)
-        self._crews = Crews(stage, plan.workers, self.options.seeds * self.options.trajectories)
+        self._crews = Crews(stage, plan.workers, self.options.seeds * self.options.trajectories, stop.asked)
         self._watches, self._device = {"offline": Stopwatch(), "online": Stopwatch()}, DeviceWatch()
         self._giver = ThreadPoolExecutor(1, thread_name_prefix="calql-giver")
         self._short = short_part(self.options.block)
@@ -252,10 +253,13 @@ class Run:
         """Take in the trajectories of the chosen seeds, valued now that they have ended; gives whose they were.
 
         With lag, those still played are waited for only if no seed has updates to do: no seed holds up another.
+        Told to stop, nobody waits: a checkpoint holds what is under way.
         """
         with self.watch.waiting("collection"):
             if self.options.lag:
-                who = who & self.collector.ready(wait=bool(self._idle.all()))
+                who = who & self.collector.ready(self._stop.asked, wait=bool(self._idle.all()))
+            elif not self.collector.over(who, self._stop.asked):
+                who = np.zeros_like(who)
             landed = self.collector.land(who, self.watch)
         for episodes in landed:
             self._insert(episodes)
@@ -311,7 +315,9 @@ class Run:
     # -- checkpoints --------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        self.checkpoints.save(self._packed())
+        packed = self._packed()
+        with self._stop.shield():
+            self.checkpoints.save(packed)
 
     def _packed(self) -> Arrays:
         """Everything that decides the rest of the run."""
@@ -347,6 +353,7 @@ class Run:
         self.collector.restore(arrays, policies)
         self.stepper.restore(arrays, policies)
         self.evaluations.restore(arrays, policies)
+        self.evaluations.reopen()
         self.replay = self._refilled(arrays)
 
     def _empty_replay(self) -> Replay:

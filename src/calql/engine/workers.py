@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 import jax
 
 from calql.engine.rollout import Player, Stage
+from calql.engine.stop import Halted, Never
 from calql.errors import UserError
 
 Result = TypeVar("Result")
@@ -88,15 +89,18 @@ class Workers:
 
 
 class InProcess:
-    """A player in this process: a job is played as soon as it is submitted."""
+    """A player in this process: a job is played as soon as it is submitted.
 
-    def __init__(self, stage: Stage) -> None:
-        self._player = Player(stage)
+    One that is broken off because the run stops stays unfinished, like one that a worker is still playing.
+    """
+
+    def __init__(self, stage: Stage, asked: Callable[[], bool] = Never().asked) -> None:
+        self._player = Player(stage, asked)
         self._device = jax.local_devices(backend="cpu")[0]
 
     def submit(self, job: Job[Result]) -> Future[Result]:
         future: Future[Result] = Future()
-        with jax.default_device(self._device):
+        with jax.default_device(self._device), contextlib.suppress(Halted):
             future.set_result(job(self._player))
         return future
 
@@ -110,13 +114,13 @@ class Crews:
     In processes, the two are apart: an evaluation is long, and collection must not wait for it.
     """
 
-    def __init__(self, stage: Stage, workers: int, at_once: int) -> None:
-        self._stage, self._workers = stage, workers
+    def __init__(self, stage: Stage, workers: int, at_once: int, asked: Callable[[], bool] = Never().asked) -> None:
+        self._stage, self._workers, self._asked = stage, workers, asked
         self._collectors = min(workers, at_once)  # `at_once`: the most episodes collected at a time
 
     @cached_property
     def _here(self) -> InProcess:
-        return InProcess(self._stage)
+        return InProcess(self._stage, self._asked)
 
     @cached_property
     def collectors(self) -> Crew:

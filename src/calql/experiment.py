@@ -15,10 +15,12 @@ from typing import Any
 
 import jax
 import numpy as np
+from gymnasium import spaces
 
 from calql import recipes
 from calql.commit import commit
 from calql.data import Dataset, check, load, normalise_actions, split_at_jumps
+from calql.data.check import RESETS, STEPS
 from calql.data.store import Recipe
 from calql.engine.options import RunOptions
 from calql.engine.plan import Plan, make_plan
@@ -27,8 +29,12 @@ from calql.methods import check_combination, method_entry, preset
 from calql.runs.changes import changed
 from calql.runs.folder import CONFIG, require_begun
 from calql.tasks import DEFAULT, Task, get_task
-from calql.tasks.own import MakeEnv, env_maker, own_task
+from calql.tasks.own import MakeEnv, ScoreKind, kind_of, made_env, own_task
 
+PROBE = (
+    f"trying out the environment: {RESETS + 1} resets, and more where episodes end, and {STEPS + 1} random steps "
+    "(--no-probe leaves this out)"
+)
 PACKAGES = (
     "calql",
     "jax",
@@ -54,6 +60,7 @@ class Choice:
     episode_limit: int | None = None
     reward_scale: float | None = None
     reward_shift: float | None = None
+    score: ScoreKind | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,7 @@ class Experiment:
     data: Dataset
     run: RunOptions
     options: Any  # the method's options dataclass
+    action_space: spaces.Box  # the environment's, to which the policy's [-1, 1] is mapped
     notes: tuple[str, ...] = ()
 
 
@@ -93,6 +101,8 @@ def resolve_task(
         raise UserError("--task and --env exclude each other", mend="give a task, or a dataset and an environment")
     named = None if choice.dataset is None else recipes.named(choice.dataset)
     nothing_own = choice.dataset is None and data is None
+    if own_env is None and choice.score is not None:
+        raise UserError("--score is for an environment of your own", mend="leave it out: a task has its score")
     if own_env is None and (choice.task or named or nothing_own):
         task = get_task(choice.task or (named.task if named else DEFAULT))
         if named is not None:
@@ -108,10 +118,11 @@ def resolve_task(
     task, notes = own_task(
         name,
         data,
-        env_maker(own_env),
+        own_env,
         episode_limit=choice.episode_limit,
         reward_scale=1.0 if choice.reward_scale is None else choice.reward_scale,
         reward_shift=0.0 if choice.reward_shift is None else choice.reward_shift,
+        score=choice.score,
     )
     return task, data, notes
 
@@ -135,9 +146,20 @@ def _logged(choice: Choice, named: Recipe | None) -> Dataset | None:
 
 
 def make_experiment(
-    choice: Choice, task: Task, data: Dataset | None, run: RunOptions, options: Any, notes: list[str]
+    choice: Choice,
+    task: Task,
+    data: Dataset | None,
+    run: RunOptions,
+    options: Any,
+    notes: list[str],
+    *,
+    probe: bool = True,
+    action_space: spaces.Box | None = None,
 ) -> Experiment:
-    """Refuse what does not go together, load the data where they are not there yet, check them."""
+    """Refuse what does not go together, load the data where they are not there yet, check them.
+
+    With `probe` the environment is tried out. An existing run knows its `action_space`: then no environment is made.
+    """
     method = method_entry(choice.method).make(options)
     check_combination(choice.method, method, reference=run.reference, mixing=run.mixing)
     data = task.load_data() if data is None else data
@@ -145,13 +167,26 @@ def make_experiment(
     rewards = task.method_rewards.get(choice.method, task.rewards)
     task = dataclasses.replace(task, rewards=rewards.fitted(data))
     check_combination(choice.method, method, image=data.observations.dtype == np.uint8)
-    env = task.make_env()
+    warnings: list[str] = []
+    if action_space is None:
+        task, action_space, warnings = _checked(task, data, probe=probe and not run.real)
+    data, clipped = normalise_actions(data, action_space.low, action_space.high)
+    said = (*notes, *method.notes, *data.notes, *warnings, *clipped)
+    return Experiment(choice, task, data, run, options, action_space, said)
+
+
+def _checked(task: Task, data: Dataset, *, probe: bool) -> tuple[Task, spaces.Box, list[str]]:
+    """Compare data and environment; what a trial shows of its score goes into the task."""
+    env = made_env(task.name, task.make_env)
     try:
-        warnings = check(data, env, name=task.name)
-        data, clipped = normalise_actions(data, env.action_space.low, env.action_space.high)  # type: ignore[attr-defined]
+        warnings = check(data, env, name=task.name, probe=probe)
+        if task.trial is not None:
+            score, note = task.trial(env if probe else None)
+            task, warnings = dataclasses.replace(task, score=score), [note, *warnings]
+        assert isinstance(env.action_space, spaces.Box)  # or it would have been refused
+        return task, env.action_space, warnings
     finally:
         env.close()
-    return Experiment(choice, task, data, run, options, (*notes, *method.notes, *data.notes, *warnings, *clipped))
 
 
 def plan(experiment: Experiment) -> Plan:
@@ -159,8 +194,8 @@ def plan(experiment: Experiment) -> Plan:
     task, choice = experiment.task, experiment.choice
     held_out = None
     if task.held_out_data is not None and choice.dataset is None:
-        bounds = task.make_env().action_space
-        held_out, _ = normalise_actions(task.held_out_data(), bounds.low, bounds.high)  # type: ignore[attr-defined]
+        bounds = experiment.action_space
+        held_out, _ = normalise_actions(task.held_out_data(), bounds.low, bounds.high)
     method = method_entry(choice.method).make(experiment.options)
     seeds = "one seed" if experiment.run.seeds == 1 else f"{experiment.run.seeds} seeds"
     label = f"{choice.method} on {task.name}, {seeds}"
@@ -179,6 +214,13 @@ def describe(experiment: Experiment, command: str) -> dict[str, Any]:
         "run": dataclasses.asdict(experiment.run),
         "options": dataclasses.asdict(experiment.options),
         "rewards": dataclasses.asdict(experiment.task.rewards),
+        "environment": {
+            "episode_limit": experiment.task.episode_limit,
+            "score": kind_of(experiment.task.score),
+            "action_low": experiment.action_space.low.tolist(),
+            "action_high": experiment.action_space.high.tolist(),
+            "action_dtype": str(experiment.action_space.dtype),
+        },
         "dataset": {
             "source": experiment.data.source,
             "transitions": len(experiment.data),
@@ -216,8 +258,13 @@ def from_config(folder: Path, changes: Mapping[str, Any] = {}) -> tuple[Experime
     choice = Choice(**config["choice"])
     run, options = recorded_options(config)
     run = changed(run, changes, str(folder))
+    known = config.get("environment", {})  # runs of before have to look at it
+    if choice.env is not None and known:
+        choice = dataclasses.replace(choice, episode_limit=known["episode_limit"], score=known["score"])
     task, data, notes = resolve_task(choice)
-    experiment = make_experiment(choice, task, data, run, options, notes)
+    experiment = make_experiment(
+        choice, task, data, run, options, notes, probe=False, action_space=_recorded_space(known)
+    )
     if fingerprint(experiment.data) != config["dataset"]["fingerprint"]:
         raise UserError(
             "the data are not those the run was started with",
@@ -225,6 +272,13 @@ def from_config(folder: Path, changes: Mapping[str, Any] = {}) -> tuple[Experime
             mend="put the old file back, or start a new run",
         )
     return experiment, config
+
+
+def _recorded_space(known: Mapping[str, Any]) -> spaces.Box | None:
+    if not known:
+        return None
+    dtype = np.dtype(known["action_dtype"]).type
+    return spaces.Box(np.array(known["action_low"], dtype), np.array(known["action_high"], dtype), dtype=dtype)
 
 
 def fingerprint(data: Dataset) -> str:

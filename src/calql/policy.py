@@ -57,14 +57,10 @@ def load_policy(folder: str | Path, *, seed: int | None = None, explore: bool = 
     finally:
         run.close()
     index = config["seeds"].index(chosen)
-    env = experiment.task.make_env()
-    try:
-        return LoadedPolicy(
-            run.program.method,
-            in_float32(lane(stacked, index)),  # as it was evaluated
-            env.action_space,
-            explore=explore,
-            seed=chosen,
-        )
-    finally:
-        env.close()
+    return LoadedPolicy(
+        run.program.method,
+        in_float32(lane(stacked, index)),  # as it was evaluated
+        experiment.action_space,
+        explore=explore,
+        seed=chosen,
+    )

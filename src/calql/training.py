@@ -38,6 +38,7 @@ from calql.runs.lock import owned
 from calql.runs.stops import Cause, Stops
 from calql.tasks.own import MakeEnv
 
+OWN = ("episode_limit", "reward_scale", "reward_shift", "score")  # options that describe a task
 STOPPED = "stopped: go on with --resume"
 
 
@@ -76,16 +77,18 @@ def train(
     preset: str = "paper",
     out: str | Path | None = None,
     watching: Watching = Watching(),
+    probe: bool = True,
     **options: Any,
 ) -> Outcome:
     """Pre-train on logged data, then fine-tune online.
 
     Name a task, or give a dataset (file or `Dataset`) and an environment (Gymnasium name or a function
     that makes one). Further keywords are options of the run or of the method, by their names.
+    Unless `probe` is off, an environment of your own is first tried out with random actions.
     """
     refuse_existing(out)
     data = dataset if isinstance(dataset, Dataset) else None
-    own = {name: options.pop(name) for name in ("episode_limit", "reward_scale", "reward_shift") if name in options}
+    own = {name: options.pop(name) for name in OWN if name in options}
     choice = Choice(
         task=task,
         method=method,
@@ -97,7 +100,9 @@ def train(
     resolved, data, notes = experiments.resolve_task(choice, env, data)
     run, settings = experiments.defaults(choice, resolved)
     run, settings = experiments.set_options(run, settings, options, method)
-    experiment = experiments.make_experiment(choice, resolved, data, run, settings, notes)
+    if env is not None and probe and not run.real:
+        watching.display.message(experiments.PROBE)
+    experiment = experiments.make_experiment(choice, resolved, data, run, settings, notes, probe=probe)
     return start(experiment, out, watching, command="calql.train(...)")
 
 

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, make_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from rich.console import Console
 
@@ -20,6 +20,7 @@ from calql.runs.changes import refused
 from calql.runs.folder import refuse_existing
 from calql.runs.stops import CODES, Stops, process_start
 from calql.tasks import DEFAULT
+from calql.tasks.own import ScoreKind
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,10 @@ class TrainOptions:
     """Training rewards are scale * r + shift (default: the task's, or 1 and 0 for your own data)."""
     reward_shift: float | None = None
     """See --reward-scale."""
+    score: ScoreKind | None = None
+    """How your own environment is scored (default: by success, where it reports it when tried out)."""
+    probe: bool = True
+    """Try your own environment out before training, with random steps, and compare what it gives with the data."""
     out: str | None = None
     """The run folder to make (default: runs/TASK-METHOD-TIME)."""
     resume: str | None = None
@@ -56,7 +61,7 @@ class TrainOptions:
     """Show nothing while training."""
 
 
-NAMES = ("task", "method", "preset", "dataset", "env", "episode_limit", "reward_scale", "reward_shift")
+NAMES = ("task", "method", "preset", "dataset", "env", "episode_limit", "reward_scale", "reward_shift", "score")
 
 
 def run(command: str, words: Sequence[str]) -> int:
@@ -116,6 +121,7 @@ def _start(command: str, words: Sequence[str], stops: Stops) -> training.Outcome
         preset=peek(words, "preset") or "paper",
         dataset=peek(words, "dataset"),
         env=peek(words, "env"),
+        score=_score(peek(words, "score")),
     )
     for name in ("episode_limit", "reward_scale", "reward_shift"):
         value = _peeked(words, name)
@@ -127,9 +133,17 @@ def _start(command: str, words: Sequence[str], stops: Stops) -> training.Outcome
     run_options, method_options = experiments.defaults(choice, task)
     parsed = _parsed(command, words, run_options, method_options)
     assert task is not None
-    experiment = experiments.make_experiment(choice, task, data, parsed.run, parsed.learner, notes)
-    watching = _watching(parsed.flags, stops)
+    watching, probe = _watching(parsed.flags, stops), parsed.flags.probe
+    if choice.env is not None and probe and not parsed.run.real:
+        watching.display.message(experiments.PROBE)
+    experiment = experiments.make_experiment(choice, task, data, parsed.run, parsed.learner, notes, probe=probe)
     return training.start(experiment, parsed.flags.out, watching, shlex.join(["calql", command, *words]))
+
+
+def _score(text: str | None) -> ScoreKind | None:
+    """As it was named; another word is refused when all are parsed."""
+    kinds: tuple[ScoreKind, ...] = get_args(ScoreKind)
+    return next((kind for kind in kinds if kind == text), None)
 
 
 def _with_number(choice: Choice, name: str, text: str) -> Choice:

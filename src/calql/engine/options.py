@@ -61,6 +61,10 @@ class RunOptions:
     """Updates between two looks at the clock; changes nothing in the results."""
     workers: int = -1
     """Processes that step environments; 0: this one; -1: as the task declares."""
+    real: bool = False
+    """One environment in all, in this process: episodes are played in turns, and nothing is tried out before."""
+    step_timeout: float = 60.0
+    """Seconds that a step of an environment may take, ten times as many for a reset or its start; 0: any number."""
     checkpoint_minutes: float = 2.0
     """Minutes between checkpoints; there is also one at the switch and one at the end."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,12 @@ def _raise() -> Any:
     raise RuntimeError("the motor is off")
 
 
+def _deaf() -> Any:
+    """A hang that no signal breaks off."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+    time.sleep(3600)
+
+
 FAULTS = {
     "nan observation": lambda seen, reward: (np.array([seen[0], np.nan], np.float32), reward),
     "nan reward": lambda seen, reward: (seen, float("nan")),
@@ -57,6 +64,7 @@ FAULTS = {
     "no number": lambda seen, reward: (seen, None),
     "exception": lambda seen, reward: _raise(),
     "hang": lambda seen, reward: (time.sleep(3600), reward),
+    "deaf hang": lambda seen, reward: (_deaf(), reward),
     "exit": lambda seen, reward: os._exit(7),
 }
 

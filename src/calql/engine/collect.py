@@ -22,14 +22,13 @@ from numpy.typing import NDArray
 
 from calql.engine.checkpoint import Arrays, pack, unpack
 from calql.engine.counters import Counters, Seeds
+from calql.engine.episodes import COLLECT, Episode, Request
 from calql.engine.options import RunOptions
-from calql.engine.rollout import Collect, Episode, Request, lane
+from calql.engine.rollout import Collect, lane
 from calql.engine.speed import Stopwatch
 from calql.engine.stop import PATIENCE_S
 from calql.engine.workers import Crew
 from calql.methods.base import Policy
-
-COLLECT = 0  # purpose of an episode: with seed and number it decides its randomness
 
 
 @dataclass

@@ -21,16 +21,16 @@ from numpy.typing import NDArray
 
 from calql.engine.checkpoint import Arrays, pack, unpack
 from calql.engine.counters import Counters, Seeds
+from calql.engine.episodes import AFRESH, EVALUATE, Request
 from calql.engine.plan import Plan
 from calql.engine.program import Learning
-from calql.engine.rollout import Evaluate, Request, lane
+from calql.engine.rollout import Evaluate, lane
 from calql.engine.workers import Crew
 from calql.errors import Diverged
 from calql.methods.base import Metrics, Policy
 from calql.results import Row
 from calql.tasks.base import EpisodeSummary
 
-EVALUATE, AFRESH = 1, 2  # purposes of an episode
 TOGETHER = 10  # episodes of a policy that a player steps side by side
 BEHIND = 4  # evaluations of each seed that may be being played before updates wait for them
 PACKED, STANDING = "evaluation-{}-{}", "/standing"  # names in a checkpoint

@@ -96,6 +96,11 @@ class RunOptions:
         if self.update_schedule == "step":
             for name, default in (("lag", 0), ("trajectories", 1), ("updates_per_episode", 0)):
                 self._require(name, getattr(self, name) == default, f"{default} with --update-schedule step")
+        self._require("step_timeout", self.step_timeout >= 0.0, "at least 0")
+        if self.real:
+            self._require("update_schedule", self.update_schedule == "trajectory", "trajectory with --real")
+            self._require("workers", self.workers <= 0, "0 with --real")
+            self._require("step_timeout", self.step_timeout > 0.0, "above 0 with --real")
         self._require("mixing", not self.keep_episodes or self.mixing == POOLED, "-1 with --keep-episodes")
         self._require("hold_out", 0.0 <= self.hold_out < 1.0, "at least 0 and below 1")
         self._require("workers", self.workers >= -1, "at least -1")

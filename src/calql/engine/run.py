@@ -16,13 +16,14 @@ import numpy as np
 from calql.engine.checkpoint import Arrays, Checkpoints, pack, unpack
 from calql.engine.collect import Collector
 from calql.engine.counters import Counters, Counts, Seeds
+from calql.engine.episodes import Episode
 from calql.engine.evaluation import Evaluations, copied, evaluate_afresh, require_finite
 from calql.engine.mixing import offline_rows
 from calql.engine.output import Output
 from calql.engine.plan import Plan, Probe
 from calql.engine.program import Learning, Program, clear_sums, insert_all, short_part, whole_loops
 from calql.engine.replay import Replay, empty_like, first_rows
-from calql.engine.rollout import Episode, Stage
+from calql.engine.rollout import Stage
 from calql.engine.speed import DeviceWatch, Stopwatch
 from calql.engine.stepwise import Stepper
 from calql.engine.stop import PATIENCE_S, Never, Stop
@@ -55,7 +56,8 @@ class Run:
         zero = jnp.zeros(self.options.seeds, jnp.int32)
         self.learning = self.program.fresh(state, zero, plan.inputs.logged)
         self.replay = self._empty_replay()
-        stage = Stage(plan.task.make_env, plan.method, plan.task.episode_limit)
+        limits = plan.task.episode_limit, self.options.step_timeout
+        stage = Stage(plan.task.make_env, plan.method, *limits, real=self.options.real)
         self.stepper = Stepper(plan, stage, self.counters)
         self._crews = Crews(stage, plan.workers, self.options.seeds * self.options.trajectories, stop.asked)
         self._watches, self._device = {"offline": Stopwatch(), "online": Stopwatch()}, DeviceWatch()

@@ -11,8 +11,11 @@ from calql.engine.options import RunOptions
 from calql.errors import UserError
 
 GROW = ("online_steps", "offline_updates")  # more of the same; offline updates only before the switch
-FREE = ("workers", "checkpoint_minutes", "block")  # change nothing in the results
-ALLOWED = "more --online-steps, or more --offline-updates before the switch, --workers, --checkpoint-minutes, --block"
+FREE = ("workers", "checkpoint_minutes", "step_timeout", "block")  # change nothing in the results
+ALLOWED = (
+    "more --online-steps, or more --offline-updates before the switch, --workers, --checkpoint-minutes, "
+    "--step-timeout, --block"
+)
 
 
 def changed(run: RunOptions, changes: Mapping[str, Any], where: str) -> RunOptions:

@@ -21,7 +21,7 @@ from calql import recipes
 from calql.commit import commit
 from calql.data import Dataset, check, load, normalise_actions, split_at_jumps
 from calql.data.check import RESETS, STEPS
-from calql.data.store import Recipe
+from calql.data.store import Recipe, available_cores
 from calql.engine.options import RunOptions
 from calql.engine.plan import Plan, make_plan
 from calql.errors import UserError, unknown
@@ -231,6 +231,7 @@ def describe(experiment: Experiment, command: str) -> dict[str, Any]:
             "reward_max": float(experiment.task.rewards.map(experiment.data.rewards).max()),
         },
         "versions": versions(),
+        "cores": available_cores(),
         "command": command,
     }
 
@@ -252,15 +253,21 @@ def recorded_options(config: Mapping[str, Any]) -> tuple[RunOptions, Any]:
     return RunOptions(**config["run"]), _set(usual, {k: _tuples(v) for k, v in config["options"].items()})
 
 
-def from_config(folder: Path, changes: Mapping[str, Any] = {}) -> tuple[Experiment, dict[str, Any]]:
-    """The experiment of an existing run, with the options that may change; the data must still be the same."""
+def from_config(
+    folder: Path, changes: Mapping[str, Any] = {}, *, limit_of_code: bool = False
+) -> tuple[Experiment, dict[str, Any]]:
+    """The experiment of an existing run, with the options that may change; the data must still be the same.
+
+    An environment of one's own is not looked at, but `limit_of_code` asks how long its episodes are today.
+    """
     config = read_config(folder)
     choice = Choice(**config["choice"])
     run, options = recorded_options(config)
     run = changed(run, changes, str(folder))
     known = config.get("environment", {})  # runs of before have to look at it
     if choice.env is not None and known:
-        choice = dataclasses.replace(choice, episode_limit=known["episode_limit"], score=known["score"])
+        limit = choice.episode_limit if limit_of_code else known["episode_limit"]
+        choice = dataclasses.replace(choice, episode_limit=limit, score=known["score"])
     task, data, notes = resolve_task(choice)
     experiment = make_experiment(
         choice, task, data, run, options, notes, probe=False, action_space=_recorded_space(known)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -12,14 +13,13 @@ from typing import Any
 from calql import experiment as experiments
 from calql.compiled import keep_compiled
 from calql.data import Dataset
-from calql.data.store import available_cores
 from calql.engine.checkpoint import as_disk_error
 from calql.engine.run import Run
 from calql.errors import Diverged, UserError
 from calql.experiment import Choice, Experiment
 from calql.results import Display, Silent, make_sinks
 from calql.results.metrics import read_rows
-from calql.runs.changes import changed, grows, noted
+from calql.runs.changes import changed, elsewhere, grows, noted, of_the_code
 from calql.runs.folder import (
     CONFIG,
     METRICS,
@@ -128,10 +128,13 @@ def start(experiment: Experiment, out: str | Path | None, watching: Watching, co
             return _execute(run, place, watching, stops)
 
 
-def resume(folder: str | Path, watching: Watching = Watching(), **changes: Any) -> Outcome:
+def resume(
+    folder: str | Path, watching: Watching = Watching(), *, accept_changes: bool = False, **changes: Any
+) -> Outcome:
     """Go on from the last checkpoint of a run; on a CPU the results are those of a run never interrupted.
 
     `changes` are options that may differ from now on, such as more `online_steps`, which also a finished run takes.
+    A task whose code has changed since is refused, unless `accept_changes` says that the run may go on with it.
     """
     keep_compiled()
     folder = Path(folder)
@@ -141,7 +144,11 @@ def resume(folder: str | Path, watching: Watching = Watching(), **changes: Any) 
             watching.display.message("the run is finished: nothing is left to do (more --online-steps extend it)")
             return Outcome(folder, finished=True, reason="finished")
         clean(folder)
-        experiment, config = experiments.from_config(folder, changes)
+        experiment, config = experiments.from_config(folder, changes, limit_of_code=True)
+        now = json.loads(json.dumps(experiments.describe(experiment, config.get("command", "")), default=str))
+        _require_same_task(folder, of_the_code(config, now), accept_changes)
+        if note := elsewhere(config, now):
+            watching.display.message(f"note: {note}")
         stops.check()
         sinks = make_sinks(folder, watching.tensorboard, watching.wandb, config)
         try:
@@ -150,8 +157,17 @@ def resume(folder: str | Path, watching: Watching = Watching(), **changes: Any) 
             raise as_disk_error(error, folder) from error
         _take_up(run, folder, watching.display)
         write_status(folder, finished=False, reason="running")
-        write_json(folder / CONFIG, noted(config, experiment.run, available_cores()))
+        write_json(folder / CONFIG, noted(config, now))
         return _execute(run, folder, watching, stops)
+
+
+def _require_same_task(folder: Path, differences: list[str], accepted: bool) -> None:
+    if differences and not accepted:
+        raise UserError(
+            f"the task is no longer the one that the run was begun with: {'; '.join(differences)}",
+            where=str(folder),
+            mend="put the code back, or go on all the same with --accept-changes",
+        )
 
 
 def _goes_on(folder: Path, changes: Mapping[str, Any]) -> bool:

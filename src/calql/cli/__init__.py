@@ -6,7 +6,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from calql.errors import UserError, unknown
+from calql.errors import UserError, shown, unknown
 
 COMMANDS = {
     "train": ("train", "pre-train on logged data, then fine-tune online"),
@@ -39,10 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         module = importlib.import_module(f"calql.cli.{COMMANDS[words[0]][0]}")
         return int(module.run(words[0], words[1:]))
     except UserError as error:
-        print(f"calql: {error}", file=sys.stderr)
+        print(f"calql: {shown(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as interruption:
-        print(f"calql: {interruption or 'interrupted'}", file=sys.stderr)
+        print(f"calql: {shown(str(interruption)) or 'interrupted'}", file=sys.stderr)
         return int(getattr(interruption, "code", 130))
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from calql import experiment as experiments
 from calql import training
 from calql.cli.parse import parse, peek
-from calql.errors import UserError
+from calql.errors import UserError, shown
 from calql.experiment import Choice
 from calql.results import Progress, Silent, result_table, summarise
 from calql.runs.changes import refused
@@ -51,6 +51,8 @@ class TrainOptions:
     """The run folder to make (default: runs/TASK-METHOD-TIME)."""
     resume: str | None = None
     """A run folder to go on with, from its last checkpoint; with more --online-steps also a finished one."""
+    accept_changes: bool = False
+    """With --resume: go on although the task's rewards or episode limit have changed in the code since."""
     max_minutes: float | None = None
     """Checkpoint and end (with exit code 124) before this command has taken so many minutes."""
     tensorboard: bool = False
@@ -94,7 +96,8 @@ def _resume(command: str, words: Sequence[str], stops: Stops) -> training.Outcom
         if value != (before := getattr(method_options, name)):
             raise refused(name, value, before, str(folder))
     changes = {name: value for name, value in vars(parsed.run).items() if value != getattr(run_options, name)}
-    return training.resume(folder, _watching(parsed.flags, stops), **changes)
+    watching, accept = _watching(parsed.flags, stops), parsed.flags.accept_changes
+    return training.resume(folder, watching, accept_changes=accept, **changes)
 
 
 def _peeked(words: Sequence[str], name: str) -> str | None:
@@ -167,7 +170,7 @@ def _finish(outcome: training.Outcome) -> int:
         console.print(result_table([summarise(folder)]))
     if outcome.stopped_by is not None:
         console.print(
-            f"stopped before the end; go on with: calql train --resume {folder}; so far: calql report {folder}",
+            shown(f"stopped before the end; go on with: calql train --resume {folder}; so far: calql report {folder}"),
             soft_wrap=True,
             markup=False,
         )
@@ -175,5 +178,5 @@ def _finish(outcome: training.Outcome) -> int:
     if outcome.rows:
         from calql.results.report import write_report
 
-        console.print(f"report: {write_report([folder])}", soft_wrap=True, markup=False)
+        console.print(shown(f"report: {write_report([folder])}"), soft_wrap=True, markup=False)
     return 0

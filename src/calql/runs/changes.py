@@ -16,6 +16,10 @@ ALLOWED = (
     "more --online-steps, or more --offline-updates before the switch, --workers, --checkpoint-minutes, "
     "--step-timeout, --block"
 )
+COMPARED: dict[str, tuple[str, ...]] = {  # parts of config.json that follow from code, and which of them count
+    "rewards": (),
+    "environment": ("episode_limit",),
+}
 
 
 def changed(run: RunOptions, changes: Mapping[str, Any], where: str) -> RunOptions:
@@ -49,16 +53,45 @@ def grows(config: Mapping[str, Any], changes: Mapping[str, Any]) -> bool:
     return any(name in GROW and value > config["run"][name] for name, value in changes.items())
 
 
-def noted(config: Mapping[str, Any], run: RunOptions, cores: int) -> dict[str, Any]:
-    """The configuration with the options that hold from now on, and a line about this resumption."""
-    now = dataclasses.asdict(run)
-    before = config["run"]
+def of_the_code(config: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What the task is today and was not when the run was begun, in words; runs of before did not write it down."""
+    found = []
+    for part, names in COMPARED.items():
+        before, today = config.get(part, {}), now[part]
+        found += [
+            f"{name.replace('_', ' ')} ({part}): {before[name]} then, {today[name]} now"
+            for name in names or today
+            if name in before and before[name] != today[name]
+        ]
+    return found
+
+
+def noted(config: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration with what holds from now on, and a line about this resumption."""
+    before, today = config["run"], now["run"]
     line = {
         "time": time.strftime("%Y-%m-%d %H:%M:%S"),
-        "cores": cores,
-        "changed": {name: [before.get(name), value] for name, value in now.items() if before.get(name) != value},
+        "cores": now["cores"],
+        "changed": {name: [before.get(name), value] for name, value in today.items() if before.get(name) != value},
+        "accepted": of_the_code(config, now),
+        "versions": {
+            name: [config["versions"].get(name), version]
+            for name, version in now["versions"].items()
+            if config["versions"].get(name) != version
+        },
     }
-    return {**config, "run": now, "resumed": [*config.get("resumed", []), line]}
+    held = {part: now[part] for part in ("run", *COMPARED)}
+    return {**config, **held, "resumed": [*config.get("resumed", []), line]}
+
+
+def elsewhere(config: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """What keeps the rest of a run from being the same to the byte; empty where nothing does."""
+    cores = config.get("cores")
+    if cores in (None, now["cores"]):
+        return ""
+    return (
+        f"the run was begun on {cores} cores and goes on with {now['cores']}: results may differ in their last digits"
+    )
 
 
 def _dashed(name: str) -> str:

@@ -130,7 +130,8 @@ def strike(process: subprocess.Popen[str], number: signal.Signals, folder: Path,
         tally.faults.append(f"{folder.name}: {len(left)} processes outlived {number.name}")
     if process.returncode not in (ENDED, *CODES[number]):
         tally.faults.append(f"{folder.name}: exit code {process.returncode} after {number.name}: {errors[-300:]}")
-    if "Traceback" in errors and number != signal.SIGKILL:
+    began = (folder / "config.json").exists()  # before that, the interpreter itself may be interrupted
+    if began and "Traceback" in errors and "Exception ignored" not in errors:
         tally.faults.append(f"{folder.name}: a traceback after {number.name}: {errors[-300:]}")
     if process.returncode != ENDED:
         tally.kills[number.name] = tally.kills.get(number.name, 0) + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -126,8 +127,27 @@ def test_a_reset_may_take_longer_than_a_step(monkeypatch: pytest.MonkeyPatch) ->
             time.sleep(3600)
 
     monkeypatch.setattr(boundary, "SLOW", 2.0)
+    before, drive = signal.getsignal(signal.SIGALRM), Boundary(Slow, 0.1)
     with pytest.raises(UserError, match=r"did not come back from its reset\(\) within 0.2 s"):
-        Boundary(Slow, 0.1).reset(Slow(), Request((0, AFRESH, 1)))
+        drive.reset(Slow(), Request((0, AFRESH, 1)))
+    drive.close([])
+    assert signal.getsignal(signal.SIGALRM) == before
+
+
+def test_two_players_of_one_process_are_each_rung() -> None:
+    """The one that began to look at the clock first, while the handler is the other's."""
+
+    class Stuck(robot.Robot):
+        def step(self, action: Any) -> Any:
+            time.sleep(3600)
+
+    first, second = Boundary(Stuck, 0.1), Boundary(robot.Robot, 0.1)
+    env, track = Stuck(), first.reset(Stuck(), Request((0, COLLECT, 1)))
+    second.reset(robot.Robot(), Request((0, COLLECT, 2)))
+    with pytest.raises(UserError, match=r"collected episode 1, step 1: .*did not come back"):
+        first.step(env, track, np.zeros(1, np.float32))
+    for drive in (second, first):
+        drive.close([])
 
 
 def test_a_beacon_tells_where_a_player_stands() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, MutableSequence
+from collections.abc import Callable, Iterable, Iterator, MutableSequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import FrameType
@@ -23,10 +23,10 @@ from calql.engine.episodes import Episode, Request
 from calql.errors import Diverged, UserError
 
 Env = gymnasium.Env[Any, Any]
-MAKE, RESET, STEP = "start", "reset()", "step()"
-CALLS = (MAKE, RESET, STEP)
-SLOW = 10.0  # times as long as a step: a reset or a start may take
-CLOSE_S = 10.0  # for letting go
+MAKE, RESET, STEP, CLOSE = "start", "reset()", "step()", "close()"
+CALLS = (MAKE, RESET, STEP, CLOSE)
+SLOW = 10.0  # times as long as a step: a reset, a start or letting go may take
+LOOK_S = 0.25  # between two looks at the clock, at most
 KEPT = "the run is kept: mend the environment, then go on with --resume"
 
 
@@ -57,8 +57,7 @@ class Beacon:
 
     def set(self, call: str, request: Request | None, step: int) -> None:
         entropy = () if request is None else request.entropy
-        for place, number in enumerate((CALLS.index(call), step, len(entropy), *entropy), start=1):
-            self._cells[place] = float(number)
+        self._cells[1 : 4 + len(entropy)] = [CALLS.index(call), step, len(entropy), *entropy]
         self._cells[0] = time.monotonic()
 
     def clear(self) -> None:
@@ -83,11 +82,15 @@ class Beacon:
 
 
 class Boundary:
-    """Makes, resets and steps environments for one player."""
+    """Makes, resets and steps environments for one player.
+
+    A thread looks at the clock, and rings in the main thread only when a call has taken too long: no step pays for it.
+    """
 
     def __init__(self, make_env: Callable[[], Env], step_timeout: float, beacon: Beacon | None = None) -> None:
         self._make_env, self._step_timeout = make_env, step_timeout
         self._beacon = beacon or Beacon()
+        self._over: threading.Event | None = None  # set when nobody needs to look any more
 
     def make(self) -> Env:
         with self._call(MAKE, None, 0):
@@ -122,26 +125,55 @@ class Boundary:
         track.success |= bool(info.get("success", info.get("is_success", False)))
         return not (terminated or truncated)
 
+    def close(self, envs: Iterable[Env]) -> None:
+        """Let go of environments; one that cannot even be closed is left."""
+        for env in envs:
+            with suppress(UserError), self._call(CLOSE, None, 0):
+                env.close()
+        if self._over is not None:
+            self._over.set()
+            if signal.getsignal(signal.SIGALRM) == self._ring:
+                signal.signal(signal.SIGALRM, self._before)
+            self._over = None
+
     @contextmanager
     def _call(self, call: str, request: Request | None, step: int) -> Iterator[None]:
+        if self._over is None and self._step_timeout:
+            self._look_at_the_clock()
         self._beacon.set(call, request, step)
-        allowed = allowed_s(call, self._step_timeout)
         try:
-            with _within(allowed):
-                yield
+            yield
         except _Late:
-            raise late(call, allowed, place(request, step)) from None
+            raise late(call, allowed_s(call, self._step_timeout), place(request, step)) from None
         except Exception as error:
             what = "cannot be made" if call == MAKE else f"raised in {call}"
             raise _wrong(f"the environment {what}: {type(error).__name__}: {error}", request, step) from error
         finally:
             self._beacon.clear()
 
+    def _look_at_the_clock(self) -> None:
+        """Only the main thread can be rung; and not while it is inside C code."""
+        if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_kill"):
+            return
+        self._over = threading.Event()
+        self._before = signal.signal(signal.SIGALRM, self._ring)
+        looking = (self._over, threading.get_ident())
+        threading.Thread(target=self._watch, args=looking, daemon=True, name="calql-clock").start()
 
-def close(env: Env) -> None:
-    """Let go of an environment; one that cannot even be closed is left."""
-    with suppress(Exception), _within(CLOSE_S):
-        env.close()
+    def _watch(self, over: threading.Event, thread: int) -> None:
+        while not over.wait(min(LOOK_S, 0.25 * self._step_timeout)):
+            if self._overdue():
+                signal.pthread_kill(thread, signal.SIGALRM)
+
+    def _overdue(self) -> bool:
+        return self._beacon.waits_s > allowed_s(self._beacon.call, self._step_timeout)
+
+    def _ring(self, number: int, frame: FrameType | None) -> None:
+        """It may have come back meanwhile, or another player's may be meant."""
+        if self._overdue():
+            raise _Late
+        if callable(self._before):
+            self._before(number, frame)
 
 
 def allowed_s(call: str, step_timeout: float) -> float:
@@ -196,22 +228,3 @@ def as_observation(observation: Any) -> np.ndarray:
 
 class _Late(Exception):  # never leaves this file
     """A call has taken too long."""
-
-
-def _ring(_: int, __: FrameType | None) -> None:
-    raise _Late
-
-
-@contextmanager
-def _within(seconds: float) -> Iterator[None]:
-    """Break off what takes longer; only the main thread can be, and not while it is inside C code."""
-    if not seconds or threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
-        yield
-        return
-    before = signal.signal(signal.SIGALRM, _ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)

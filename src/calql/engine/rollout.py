@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from calql.engine.boundary import Beacon, Boundary, Env, close
+from calql.engine.boundary import Beacon, Boundary, Env
 from calql.engine.episodes import Episode, Request
 from calql.engine.stop import Halted, Never
 from calql.methods.base import Carry, Method, Moment, Policy
@@ -84,8 +84,7 @@ class Player:
         return self._envs[:count]
 
     def close(self) -> None:
-        for env in self._envs:
-            close(env)
+        self._boundary.close(self._envs)
         self._envs.clear()
 
 

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from calql.engine.boundary import Boundary, Env, Track, close
+from calql.engine.boundary import Boundary, Env, Track
 from calql.engine.checkpoint import Arrays, pack, unpack
 from calql.engine.collect import acts_at_random
 from calql.engine.counters import Counters, Counts, Seeds
@@ -141,8 +141,7 @@ class Stepper:
         return notes
 
     def close(self) -> None:
-        for env in self._envs.values():
-            close(env)
+        self._boundary.close(self._envs.values())
 
 
 @lru_cache(maxsize=64)

@@ -125,7 +125,7 @@ def start(experiment: Experiment, out: str | Path | None, watching: Watching, co
                 raise _mendable(error, place) from error
             for note in experiment.notes:
                 watching.display.message(f"note: {note}")
-            return _execute(run, place, watching, stops)
+            return _execute(run, place, stops)
 
 
 def resume(
@@ -158,7 +158,7 @@ def resume(
         _take_up(run, folder, watching.display)
         write_status(folder, finished=False, reason="running")
         write_json(folder / CONFIG, noted(config, now))
-        return _execute(run, folder, watching, stops)
+        return _execute(run, folder, stops)
 
 
 def _require_same_task(folder: Path, differences: list[str], accepted: bool) -> None:
@@ -214,30 +214,30 @@ def evaluate(folder: str | Path, episodes: int, start: int = 0) -> dict[str, Any
     keep_compiled()
     folder = Path(folder)
     experiment, config = experiments.from_config(folder)
-    run = Run(experiments.plan(experiment), folder, Silent())
-    try:
-        run.restore()
-        scores = run.evaluate_afresh(episodes, start)
-    finally:
-        run.close()
+    with Stops():  # a signal ends it, and environments are let go of
+        run = Run(experiments.plan(experiment), folder, Silent())
+        try:
+            run.restore()
+            scores = run.evaluate_afresh(episodes, start)
+        finally:
+            run.close()
     return {"run": str(folder), "task": config["task"], "method": config["method"], "episodes": episodes, **scores}
 
 
-def _execute(run: Run, folder: Path, watching: Watching, stops: Stops) -> Outcome:
+def _execute(run: Run, folder: Path, stops: Stops) -> Outcome:
     write_status(folder, finished=False, reason="running")
-    try:
-        with stops.running():
+    with stops.running():
+        try:
             came_to_its_end = run.execute(stops.asked)
-    except BaseException as error:
-        with suppress(OSError, UserError):  # the disk may be what failed
-            write_status(folder, finished=False, reason=_in_words(error))
-        raise _mendable(error, folder) from error
-    finally:
-        run.close()
-    cause = None if came_to_its_end else stops.cause
-    reason = "finished" if came_to_its_end else STOPPED
-    write_status(folder, finished=came_to_its_end, reason=reason)
-    return Outcome(folder, came_to_its_end, reason, cause)
+        except BaseException as error:
+            with suppress(OSError, UserError):  # the disk may be what failed
+                write_status(folder, finished=False, reason=_in_words(error))
+            raise _mendable(error, folder) from error
+        finally:
+            run.close()
+        reason = "finished" if came_to_its_end else STOPPED
+        write_status(folder, finished=came_to_its_end, reason=reason)
+    return Outcome(folder, came_to_its_end, reason, None if came_to_its_end else stops.cause)
 
 
 def _note_end(folder: Path, reason: str) -> None:

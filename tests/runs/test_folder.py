@@ -186,6 +186,13 @@ def test_without_locks_of_the_system_the_note_decides(tmp_path: Path, monkeypatc
         pass
 
 
+def test_a_lock_that_cannot_be_made_is_said_so(tmp_path: Path) -> None:
+    (tmp_path / lock.LOCK).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match="cannot be written to"), owned(tmp_path):
+        pass
+    assert not (tmp_path / "elsewhere").exists()
+
+
 # -- failing in it --------------------------------------------------------------------------------------------
 
 

@@ -132,7 +132,7 @@ def test_a_second_ctrl_c_ends_at_once() -> None:
 
 
 def test_before_a_run_a_signal_ends_at_once() -> None:
-    with pytest.raises(Stopped, match="before the run had begun") as stopped, Stops():
+    with pytest.raises(Stopped, match="SIGTERM") as stopped, Stops():
         signal.raise_signal(signal.SIGTERM)
     assert stopped.value.code == 143
 

@@ -90,7 +90,7 @@ def _resume(command: str, words: Sequence[str], stops: Stops) -> training.Outcom
     given |= {} if parsed.flags.out is None else {"out": parsed.flags.out}
     for name, value in given.items():
         before = config["choice"].get(name)
-        if str(before) != value:
+        if value not in (str(before), f"{before:g}" if isinstance(before, float) else None):
             raise refused(name, value, before, str(folder))
     for name, value in vars(parsed.learner).items():
         if value != (before := getattr(method_options, name)):

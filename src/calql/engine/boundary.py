@@ -6,6 +6,7 @@ ends the run before anything is made of it; a step that does not come back is gi
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
@@ -116,7 +117,7 @@ class Boundary:
             observation, reward, terminated, truncated, info = answer
             observation, reward = as_observation(observation), float(reward)
         _require_observation(observation, track.observations[0].shape, track.request, number)
-        if not np.isfinite(reward):
+        if not math.isfinite(reward):
             raise _wrong(f"the environment gave {reward} as reward", track.request, number)
         track.observations.append(observation)
         track.actions.append(np.array(action, np.float32))

@@ -43,7 +43,7 @@ def owned(folder: Path) -> Iterator[None]:
 def _taken(path: Path) -> int:
     """The lock file, locked and noted as ours."""
     while True:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
+        file = _opened(path)
         try:
             locks = _lock(file)
             if locks is False or _held_elsewhere(file, locks):
@@ -55,6 +55,17 @@ def _taken(path: Path) -> int:
             os.close(file)
             raise
         os.close(file)
+
+
+def _opened(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
+    except OSError as error:
+        raise UserError(
+            f"cannot be written to ({error.strerror})",
+            where=str(path.parent),
+            mend="a run that goes on needs a folder that it may write to",
+        ) from error
 
 
 def _lock(file: int) -> bool | None:

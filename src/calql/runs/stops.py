@@ -69,8 +69,8 @@ class Stops:
         return self._asked.is_set()
 
     def check(self) -> None:
-        """Between the steps of setting a run up: end here, if asked to."""
-        if self.cause is not None:
+        """Between the steps of setting a run up: end here, if asked to. Time that is up ends at a first checkpoint."""
+        if self.cause is not None and self.cause != "--max-minutes":
             raise Stopped(self.cause, "stopped before the run had begun")
 
     @contextmanager
@@ -124,7 +124,7 @@ class Stops:
     def _handle(self, number: int, _: FrameType | None) -> None:
         """In the main thread, when it comes to that: perhaps long after the listener has answered."""
         if not self._running:
-            raise Stopped(SIGNALS[number], "stopped before the run had begun")
+            raise Stopped(SIGNALS[number], "stopped")
         time.sleep(0.05)  # the listener counts
         if self._again and number == signal.SIGINT:
             raise KeyboardInterrupt("Ctrl-C, twice")

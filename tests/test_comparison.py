@@ -11,6 +11,7 @@ import pytest
 from calql import comparison
 from calql.errors import UserError
 from calql.methods import METHODS
+from calql.runs.stops import Stopped
 from calql.training import Outcome
 
 
@@ -40,13 +41,14 @@ def test_finished_methods_are_not_run_again(tmp_path: Path, monkeypatch: pytest.
         ran.append(name)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "status.json").write_text(json.dumps({"finished": name != "iql" or len(ran) > 2, "reason": ""}))
-        return Outcome(folder, name != "iql" or len(ran) > 2, "")
+        return Outcome(folder, name != "iql" or len(ran) > 2, "", "Ctrl-C")
 
     monkeypatch.setattr(comparison, "_train", run)
     monkeypatch.setattr(comparison, "write_report", lambda folders, out: out)
     monkeypatch.setattr(comparison, "_write_verdicts", lambda *_: None)
-    with pytest.raises(UserError, match="go on with the same command"):
+    with pytest.raises(Stopped, match="go on with the same command") as stopped:
         comparison.compare(tmp_path, ["bc", "iql"], tell=lambda _: None)
+    assert stopped.value.code == 130
     assert comparison.compare(tmp_path, ["bc", "iql"], tell=lambda _: None) == tmp_path / "report.html"
     assert ran == ["bc", "iql", "iql"]
 

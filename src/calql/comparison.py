@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +10,12 @@ from typing import Any
 
 from calql import experiment as experiments
 from calql import training
-from calql.errors import UserError
 from calql.experiment import Choice
 from calql.methods import METHODS, method_entry
 from calql.results.report import write_report
 from calql.results.summary import Summary, summarise
+from calql.runs.folder import CONFIG, discard, finished
+from calql.runs.stops import Stopped
 
 TASK = "point-maze-diverse"
 SEEDS = 4
@@ -99,13 +99,13 @@ def compare(
         method_entry(name)
     chosen = list(methods) or list(METHODS)
     for number, name in enumerate(chosen, start=1):
-        if _finished(root / name):
+        if finished(root / name):
             tell(f"{number}/{len(chosen)} {name}: finished before")
             continue
         tell(f"{number}/{len(chosen)} {name}")
         outcome = _train(name, root / name, task, seeds, watching, options)
         if not outcome.finished:
-            raise UserError("stopped before the end", where=str(root / name), mend="go on with the same command")
+            raise Stopped(outcome.stopped_by or "SIGTERM", f"{name} is unfinished; go on with the same command")
     report = write_report([root / name for name in chosen], root / "report.html")
     _write_verdicts(root, chosen, task)
     return report
@@ -139,18 +139,13 @@ def _write_verdicts(root: Path, methods: Sequence[str], task: str) -> None:
     (root / "verdicts.json").write_text(json.dumps(found, indent=2) + "\n")
 
 
-def _finished(folder: Path) -> bool:
-    path = folder / "status.json"
-    return path.exists() and bool(json.loads(path.read_text())["finished"])
-
-
 def _train(
     name: str, folder: Path, task: str, seeds: int, watching: training.Watching, options: Mapping[str, Any]
 ) -> training.Outcome:
     """Start, or go on where an earlier call stopped."""
-    if (folder / "checkpoints").exists():
+    if (folder / CONFIG).exists():
         return training.resume(folder, watching)
-    shutil.rmtree(folder, ignore_errors=True)
+    discard(folder)
     return training.train(task, method=name, out=folder, watching=watching, **settings(name, task, seeds, options))
 
 

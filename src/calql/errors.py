@@ -24,6 +24,11 @@ class Diverged(UserError):
     """Training came to what is not a number and cannot go on; the last sound checkpoint is kept."""
 
 
+def shown(text: str) -> str:
+    """A text as it may go to a terminal: control characters, which could command it, are spelled out."""
+    return "".join(c if c in "\n\t" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def unknown(kind: str, name: str, known: Iterable[str], *, where: str = "") -> UserError:
     """An unknown name, with the nearest known one."""
     names = sorted(known)

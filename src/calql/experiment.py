@@ -13,23 +13,30 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import jax
 import numpy as np
+from gymnasium import spaces
 
 from calql import recipes
 from calql.commit import commit
 from calql.data import Dataset, check, load, normalise_actions, possible_returns, split_at_jumps
-from calql.data.store import Recipe
+from calql.data.check import RESETS, STEPS
+from calql.data.store import Recipe, available_cores
 from calql.engine.options import RunOptions
 from calql.engine.plan import Plan, make_plan
 from calql.errors import UserError, unknown
 from calql.methods import check_combination, method_entry, preset
+from calql.runs.changes import changed
+from calql.runs.folder import CONFIG, require_begun
 from calql.tables import check_method, check_preset, check_task
 from calql.tasks import DEFAULT, Task, get_task
-from calql.tasks.own import MakeEnv, env_maker, own_task
+from calql.tasks.own import MakeEnv, ScoreKind, kind_of, made_env, own_task
 
 DISCOUNT = 0.99  # of returns in rows and reports, for methods that have none
+PROBE = (
+    f"trying out the environment: {RESETS + 1} resets, and more where episodes end, and {STEPS + 1} random steps "
+    "(--no-probe leaves this out)"
+)
 PACKAGES = (
     "calql",
     "jax",
@@ -55,6 +62,7 @@ class Choice:
     episode_limit: int | None = None
     reward_scale: float | None = None
     reward_shift: float | None = None
+    score: ScoreKind | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,7 @@ class Experiment:
     data: Dataset
     run: RunOptions
     options: Any  # the method's options dataclass
+    action_space: spaces.Box  # the environment's, to which the policy's [-1, 1] is mapped
     notes: tuple[str, ...] = ()
 
 
@@ -97,6 +106,8 @@ def resolve_task(
         raise UserError("--task and --env exclude each other", mend="give a task, or a dataset and an environment")
     named = None if choice.dataset is None else recipes.named(choice.dataset)
     nothing_own = choice.dataset is None and data is None
+    if own_env is None and choice.score is not None:
+        raise UserError("--score is for an environment of your own", mend="leave it out: a task has its score")
     if own_env is None and (choice.task or named or nothing_own):
         task = get_task(choice.task or (named.task if named else DEFAULT))
         if named is not None:
@@ -112,10 +123,11 @@ def resolve_task(
     task, notes = own_task(
         name,
         data,
-        env_maker(own_env),
+        own_env,
         episode_limit=choice.episode_limit,
         reward_scale=1.0 if choice.reward_scale is None else choice.reward_scale,
         reward_shift=0.0 if choice.reward_shift is None else choice.reward_shift,
+        score=choice.score,
     )
     return task, data, notes
 
@@ -139,9 +151,20 @@ def _logged(choice: Choice, named: Recipe | None) -> Dataset | None:
 
 
 def make_experiment(
-    choice: Choice, task: Task, data: Dataset | None, run: RunOptions, options: Any, notes: list[str]
+    choice: Choice,
+    task: Task,
+    data: Dataset | None,
+    run: RunOptions,
+    options: Any,
+    notes: list[str],
+    *,
+    probe: bool = True,
+    action_space: spaces.Box | None = None,
 ) -> Experiment:
-    """Refuse what does not go together, load the data where they are not there yet, check them."""
+    """Refuse what does not go together, load the data where they are not there yet, check them.
+
+    With `probe` the environment is tried out. An existing run knows its `action_space`: then no environment is made.
+    """
     method = method_entry(choice.method).make(options)
     check_combination(choice.method, method, reference=run.reference, mixing=run.mixing)
     data = task.load_data() if data is None else data
@@ -149,19 +172,34 @@ def make_experiment(
     rewards = task.method_rewards.get(choice.method, task.rewards)
     task = dataclasses.replace(task, rewards=rewards.fitted(data))
     check_combination(choice.method, method, image=data.observations.dtype == np.uint8)
-    env = task.make_env()
+    warnings: list[str] = []
+    if action_space is None:
+        task, action_space, warnings = _checked(task, data, probe=probe and not run.real, limit=run.action_limit)
+    data = _in_unit_range(data, action_space, run)
+    said = (*notes, *method.notes, *data.notes, *warnings)
+    return Experiment(choice, task, data, run, options, action_space, said)
+
+
+def _checked(task: Task, data: Dataset, *, probe: bool, limit: float) -> tuple[Task, spaces.Box, list[str]]:
+    """Compare data and environment; what a trial shows of its score goes into the task."""
+    env = made_env(task.name, task.make_env)
     try:
-        warnings = check(data, env, name=task.name, limit=run.action_limit)
-        data = _in_unit_range(data, env, run)
+        warnings = check(data, env, name=task.name, limit=limit, probe=probe)
+        if task.trial is not None:
+            score, note = task.trial(env if probe else None)
+            task, warnings = dataclasses.replace(task, score=score), [note, *warnings]
+        assert isinstance(env.action_space, spaces.Box)  # or it would have been refused
+        return task, env.action_space, warnings
     finally:
         env.close()
-    return Experiment(choice, task, data, run, options, (*notes, *method.notes, *data.notes, *warnings))
 
 
 def plan(experiment: Experiment) -> Plan:
     """Value the data and fit the reference."""
     task, choice = experiment.task, experiment.choice
-    held_out = _held_out(task, experiment.run) if choice.dataset is None else None
+    held_out = None
+    if task.held_out_data is not None and choice.dataset is None:
+        held_out = _in_unit_range(task.held_out_data(), experiment.action_space, experiment.run)
     method = method_entry(choice.method).make(experiment.options)
     seeds = "one seed" if experiment.run.seeds == 1 else f"{experiment.run.seeds} seeds"
     label = f"{choice.method} on {task.name}, {seeds}"
@@ -169,21 +207,9 @@ def plan(experiment: Experiment) -> Plan:
     return make_plan(label, task, method, experiment.run, experiment.data, held_out, discount)
 
 
-def _held_out(task: Task, run: RunOptions) -> Dataset | None:
-    """The task's data that training never sees, where it has some, in the policy's units."""
-    if task.held_out_data is None:
-        return None
-    env = task.make_env()
-    try:
-        return _in_unit_range(task.held_out_data(), env, run)
-    finally:
-        env.close()
-
-
-def _in_unit_range(data: Dataset, env: gymnasium.Env[Any, Any], run: RunOptions) -> Dataset:
+def _in_unit_range(data: Dataset, bounds: spaces.Box, run: RunOptions) -> Dataset:
     """Actions in the policy's units; what `normalise_actions` has to say, `check` has said."""
-    bounds = env.action_space
-    return normalise_actions(data, bounds.low, bounds.high, limit=run.action_limit)[0]  # type: ignore[attr-defined]
+    return normalise_actions(data, bounds.low, bounds.high, limit=run.action_limit)[0]
 
 
 def describe(experiment: Experiment, command: str, fits: Sequence[str] = ()) -> dict[str, Any]:
@@ -200,6 +226,13 @@ def describe(experiment: Experiment, command: str, fits: Sequence[str] = ()) -> 
         "run": dataclasses.asdict(experiment.run),
         "options": dataclasses.asdict(experiment.options),
         "rewards": dataclasses.asdict(experiment.task.rewards),
+        "environment": {
+            "episode_limit": experiment.task.episode_limit,
+            "score": kind_of(experiment.task.score),
+            "action_low": experiment.action_space.low.tolist(),
+            "action_high": experiment.action_space.high.tolist(),
+            "action_dtype": str(experiment.action_space.dtype),
+        },
         "dataset": {
             "source": experiment.data.source,
             "transitions": len(experiment.data),
@@ -212,6 +245,7 @@ def describe(experiment: Experiment, command: str, fits: Sequence[str] = ()) -> 
         },
         **({"fits": list(fits)} if fits else {}),
         "versions": versions(),
+        "cores": available_cores(),
         "command": command,
     }
 
@@ -222,22 +256,42 @@ def _possible(experiment: Experiment) -> tuple[float, float]:
     return possible_returns(experiment.task.rewards.map(data.rewards), data.terminals, discount)
 
 
-def from_config(folder: Path) -> tuple[Experiment, dict[str, Any]]:
-    """The experiment of an existing run, from its config.json; the data must still be the same."""
-    path = folder / "config.json"
+def read_config(folder: Path) -> dict[str, Any]:
+    """The config.json of a run."""
+    require_begun(folder)
+    path = folder / CONFIG
     try:
-        config = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise UserError(
-            "is not a run folder (no config.json)", where=str(folder), mend="name a folder that 'calql train' made"
-        ) from None
+        config: dict[str, Any] = json.loads(path.read_text())
     except ValueError:
         raise UserError("is not valid JSON", where=str(path), mend="restore it, or start a new run") from None
+    return config
+
+
+def recorded_options(config: Mapping[str, Any]) -> tuple[RunOptions, Any]:
+    """The options of the run and of its method, as they were resolved when it was begun."""
+    usual = method_entry(config["choice"]["method"]).options()
+    return RunOptions(**config["run"]), _set(usual, {k: _tuples(v) for k, v in config["options"].items()})
+
+
+def from_config(
+    folder: Path, changes: Mapping[str, Any] = {}, *, limit_of_code: bool = False
+) -> tuple[Experiment, dict[str, Any]]:
+    """The experiment of an existing run, with the options that may change; the data must still be the same.
+
+    An environment of one's own is not looked at, but `limit_of_code` asks how long its episodes are today.
+    """
+    config = read_config(folder)
     choice = Choice(**config["choice"])
+    run, options = recorded_options(config)
+    run = changed(run, changes, str(folder))
+    known = config.get("environment", {})  # runs of before have to look at it
+    if choice.env is not None and known:
+        limit = choice.episode_limit if limit_of_code else known["episode_limit"]
+        choice = dataclasses.replace(choice, episode_limit=limit, score=known["score"])
     task, data, notes = resolve_task(choice)
-    run = RunOptions(**config["run"])
-    options = _set(method_entry(choice.method).options(), {k: _tuples(v) for k, v in config["options"].items()})
-    experiment = make_experiment(choice, task, data, run, options, notes)
+    experiment = make_experiment(
+        choice, task, data, run, options, notes, probe=False, action_space=_recorded_space(known)
+    )
     if fingerprint(experiment.data) != config["dataset"]["fingerprint"]:
         raise UserError(
             "the data are not those the run was started with",
@@ -245,6 +299,13 @@ def from_config(folder: Path) -> tuple[Experiment, dict[str, Any]]:
             mend="put the old file back, or start a new run",
         )
     return experiment, config
+
+
+def _recorded_space(known: Mapping[str, Any]) -> spaces.Box | None:
+    if not known:
+        return None
+    dtype = np.dtype(known["action_dtype"]).type
+    return spaces.Box(np.array(known["action_low"], dtype), np.array(known["action_high"], dtype), dtype=dtype)
 
 
 def fingerprint(data: Dataset) -> str:

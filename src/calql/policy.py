@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calql import experiment as experiments
-from calql.engine.rollout import as_observation, lane, to_env_action
+from calql.engine.boundary import as_observation, not_finite, to_env_action
+from calql.engine.rollout import lane
 from calql.engine.run import Run
 from calql.errors import UserError
 from calql.methods.base import Method, Moment
@@ -36,12 +37,24 @@ class LoadedPolicy:
         self._carry, self._timestep = self._method.start(self._parameters), 0
 
     def __call__(self, observation: Any, reward: float = 0.0) -> NDArray[Any]:
+        """The action for an observation; UserError where either is not a number: it must not reach an actuator."""
+        seen = as_observation(observation)
+        self._require_finite("the observation", seen)
+        self._require_finite("the reward", np.asarray(reward, np.float32).reshape(1))
         self._key, key = jax.random.split(self._key)
-        seen = jnp.asarray(as_observation(observation))
-        moment = Moment(seen, jnp.float32(reward), jnp.int32(self._timestep))
+        moment = Moment(jnp.asarray(seen), jnp.float32(reward), jnp.int32(self._timestep))
         action, self._carry = self._act(self._parameters, self._carry, moment, key)
+        self._require_finite("the action of this policy", np.asarray(action))
         self._timestep += 1
         return to_env_action(self._space, np.asarray(action))
+
+    def _require_finite(self, what: str, numbers: NDArray[Any]) -> None:
+        if not np.isfinite(numbers).all():
+            raise UserError(
+                f"{what} holds {not_finite(numbers)}",
+                where=f"policy, step {self._timestep + 1}",
+                mend="stop the system and look at its sensors, or load another run's policy",
+            )
 
 
 def load_policy(folder: str | Path, *, seed: int | None = None, explore: bool = False) -> LoadedPolicy:
@@ -57,14 +70,10 @@ def load_policy(folder: str | Path, *, seed: int | None = None, explore: bool = 
     finally:
         run.close()
     index = config["seeds"].index(chosen)
-    env = experiment.task.make_env()
-    try:
-        return LoadedPolicy(
-            run.program.method,
-            in_float32(lane(stacked, index)),  # as it was evaluated
-            env.action_space,
-            explore=explore,
-            seed=chosen,
-        )
-    finally:
-        env.close()
+    return LoadedPolicy(
+        run.program.method,
+        in_float32(lane(stacked, index)),  # as it was evaluated
+        experiment.action_space,
+        explore=explore,
+        seed=chosen,
+    )

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
-import signal
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +18,28 @@ from calql.engine.run import Run
 from calql.errors import Diverged, UserError
 from calql.experiment import Choice, Experiment
 from calql.results import Display, Silent, make_sinks
-from calql.results.metrics import read_rows, write_atomically
+from calql.results.metrics import read_rows
+from calql.runs.changes import changed, elsewhere, grows, noted, of_the_code
+from calql.runs.folder import (
+    CONFIG,
+    METRICS,
+    clean,
+    default_folder,
+    discard,
+    finished,
+    has_checkpoint,
+    make_folder,
+    refuse_existing,
+    require_begun,
+    write_json,
+    write_status,
+)
+from calql.runs.lock import owned
+from calql.runs.stops import Cause, Stops
 from calql.tasks.own import MakeEnv
 
-MARGIN_S = 10.0  # kept back from --max-minutes for the last checkpoint
+OWN = ("episode_limit", "reward_scale", "reward_shift", "score")  # options that describe a task
+STOPPED = "stopped: go on with --resume"
 
 
 @dataclass(frozen=True)
@@ -34,6 +49,7 @@ class Outcome:
     folder: Path
     finished: bool
     reason: str
+    stopped_by: Cause | None = None
     diverged: Mapping[int, Mapping[str, int]] = field(default_factory=dict)  # seed -> update and env_steps then
 
     @property
@@ -50,6 +66,7 @@ class Watching:
     tensorboard: bool = False
     wandb: bool = False
     max_minutes: float | None = None
+    stops: Stops | None = None  # where the command listens itself, in place of `max_minutes`
 
 
 def train(
@@ -61,15 +78,18 @@ def train(
     preset: str = "default",
     out: str | Path | None = None,
     watching: Watching = Watching(),
+    probe: bool = True,
     **options: Any,
 ) -> Outcome:
     """Pre-train on logged data, then fine-tune online.
 
     Name a task, or give a dataset (file or `Dataset`) and an environment (Gymnasium name or a function
     that makes one). Further keywords are options of the run or of the method, by their names.
+    Unless `probe` is off, an environment of your own is first tried out with random actions.
     """
+    refuse_existing(out)
     data = dataset if isinstance(dataset, Dataset) else None
-    own = {name: options.pop(name) for name in ("episode_limit", "reward_scale", "reward_shift") if name in options}
+    own = {name: options.pop(name) for name in OWN if name in options}
     choice = Choice(
         task=task,
         method=method,
@@ -81,49 +101,114 @@ def train(
     resolved, data, notes = experiments.resolve_task(choice, env, data)
     run, settings = experiments.defaults(choice, resolved)
     run, settings = experiments.set_options(run, settings, options, method)
-    experiment = experiments.make_experiment(choice, resolved, data, run, settings, notes)
+    if env is not None and probe and not run.real:
+        watching.display.message(experiments.PROBE)
+    experiment = experiments.make_experiment(choice, resolved, data, run, settings, notes, probe=probe)
     return start(experiment, out, watching, command="calql.train(...)")
 
 
 def start(experiment: Experiment, out: str | Path | None, watching: Watching, command: str) -> Outcome:
-    """A new run in a new folder; the folder appears once everything about the run has been checked."""
+    """A new run in a new folder, which this process makes and owns; gone again if the run cannot begin."""
     keep_compiled()
-    folder = Path(out) if out is not None else default_folder(experiment)
-    if folder.exists():
-        raise UserError(
-            "exists already", where=str(folder), mend=f"choose another --out, or go on with --resume {folder}"
-        )
-    plan = experiments.plan(experiment)
-    config = experiments.describe(experiment, command, plan.notes)
-    try:
-        folder.mkdir(parents=True)
-        write_atomically(folder / "config.json", json.dumps(config, indent=2, default=str) + "\n")
-        run = Run(plan, folder, watching.display, make_sinks(folder, watching.tensorboard, watching.wandb, config))
-    except BaseException as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise _mendable(error, folder) from error
-    for note in (*experiment.notes, *plan.notes):
-        watching.display.message(f"note: {note}")
-    return _execute(run, folder, watching)
+    with _stops(watching) as stops:
+        stops.check()
+        place = make_folder(out, default_folder(experiment.task.name, experiment.choice.method))
+        with owned(place), stops.telling(partial(_note_end, place)):
+            try:
+                config = experiments.describe(experiment, command)
+                write_json(place / CONFIG, config)
+                plan = experiments.plan(experiment)
+                if plan.notes:
+                    config |= {"fits": list(plan.notes)}
+                    write_json(place / CONFIG, config)
+                stops.check()
+                sinks = make_sinks(place, watching.tensorboard, watching.wandb, config)
+                run = Run(plan, place, watching.display, sinks, stops)
+            except BaseException as error:
+                discard(place)
+                raise _mendable(error, place) from error
+            for note in (*experiment.notes, *plan.notes):
+                watching.display.message(f"note: {note}")
+            return _execute(run, place, stops)
 
 
-def resume(folder: str | Path, watching: Watching) -> Outcome:
-    """Go on from the last checkpoint of a run; on a CPU the results are those of a run never interrupted."""
+def resume(
+    folder: str | Path, watching: Watching = Watching(), *, accept_changes: bool = False, **changes: Any
+) -> Outcome:
+    """Go on from the last checkpoint of a run; on a CPU the results are those of a run never interrupted.
+
+    `changes` are options that may differ from now on, such as more `online_steps`, which also a finished run takes.
+    A task whose code has changed since is refused, unless `accept_changes` says that the run may go on with it.
+    """
     keep_compiled()
     folder = Path(folder)
-    experiment, config = experiments.from_config(folder)
-    sinks = make_sinks(folder, watching.tensorboard, watching.wandb, config)
-    try:
-        run = Run(experiments.plan(experiment), folder, watching.display, sinks)
-    except OSError as error:
-        raise as_disk_error(error, folder) from error
-    if run.checkpoints.latest is None:
-        run.output.metrics.truncate(0)
-        watching.display.message("no checkpoint was written yet: starting from the beginning")
-    else:
+    require_begun(folder)
+    with _stops(watching) as stops, owned(folder), stops.telling(partial(_note_end, folder)):
+        if finished(folder) and not _goes_on(folder, changes):
+            watching.display.message("the run is finished: nothing is left to do (more --online-steps extend it)")
+            return Outcome(folder, finished=True, reason="finished")
+        clean(folder)
+        experiment, config = experiments.from_config(folder, changes, limit_of_code=True)
+        now = json.loads(json.dumps(experiments.describe(experiment, config.get("command", "")), default=str))
+        _require_same_task(folder, of_the_code(config, now), accept_changes)
+        if note := elsewhere(config, now):
+            watching.display.message(f"note: {note}")
+        stops.check()
+        sinks = make_sinks(folder, watching.tensorboard, watching.wandb, config)
+        try:
+            run = Run(experiments.plan(experiment), folder, watching.display, sinks, stops)
+        except OSError as error:
+            raise as_disk_error(error, folder) from error
+        _take_up(run, folder, watching.display)
+        write_status(folder, finished=False, reason="running")
+        write_json(folder / CONFIG, noted(config, now))
+        return _execute(run, folder, stops)
+
+
+def _require_same_task(folder: Path, differences: list[str], accepted: bool) -> None:
+    if differences and not accepted:
+        raise UserError(
+            f"the task is no longer the one that the run was begun with: {'; '.join(differences)}",
+            where=str(folder),
+            mend="put the code back, or go on all the same with --accept-changes",
+        )
+
+
+def _goes_on(folder: Path, changes: Mapping[str, Any]) -> bool:
+    """Whether a finished run is extended, which needs its last checkpoint."""
+    config = experiments.read_config(folder)
+    changed(experiments.recorded_options(config)[0], changes, str(folder))
+    if not grows(config, changes):
+        return False
+    if not has_checkpoint(folder):
+        raise UserError(
+            "is finished and its checkpoints are gone, so it cannot be extended",
+            where=str(folder),
+            mend="put the folder 'checkpoints' back, or start a new run; nothing was changed",
+        )
+    return True
+
+
+def _take_up(run: Run, folder: Path, display: Display) -> None:
+    """From the newest checkpoint; from the beginning, where none was written yet."""
+    if run.checkpoints.latest is not None:
         run.restore()
+        if run.online and run.options.offline_updates > experiments.read_config(folder)["run"]["offline_updates"]:
+            raise UserError(
+                "more --offline-updates come too late: the run has gone online",
+                where=str(folder),
+                mend="extend it with --online-steps",
+            )
         run.output.metrics.truncate(run.output.rows_written)
-    return _execute(run, folder, watching)
+        return
+    if any(row.get("phase") == "online" for row in read_rows(folder / METRICS)):
+        raise UserError(
+            "has results of its online phase, and its checkpoints are gone",
+            where=str(folder),
+            mend="put the folder 'checkpoints' back; to train anew, start another run",
+        )
+    run.output.metrics.truncate(0)
+    display.message("no checkpoint was written yet: starting from the beginning")
 
 
 def evaluate(folder: str | Path, episodes: int, start: int = 0) -> dict[str, Any]:
@@ -133,55 +218,52 @@ def evaluate(folder: str | Path, episodes: int, start: int = 0) -> dict[str, Any
     keep_compiled()
     folder = Path(folder)
     experiment, config = experiments.from_config(folder)
-    run = Run(experiments.plan(experiment), folder, Silent())
-    try:
-        run.restore()
-        scores = run.evaluate_afresh(episodes, start)
-    finally:
-        run.close()
+    with Stops():  # a signal ends it, and environments are let go of
+        run = Run(experiments.plan(experiment), folder, Silent())
+        try:
+            run.restore()
+            scores = run.evaluate_afresh(episodes, start)
+        finally:
+            run.close()
     return {"run": str(folder), "task": config["task"], "method": config["method"], "episodes": episodes, **scores}
 
 
-def default_folder(experiment: Experiment) -> Path:
-    name = f"{experiment.task.name}-{experiment.choice.method}".replace("/", "-").replace(":", "-")
-    return Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+def _execute(run: Run, folder: Path, stops: Stops) -> Outcome:
+    write_status(folder, finished=False, reason="running")
+    with stops.running():
+        try:
+            came_to_its_end = run.execute(stops.asked)
+        except BaseException as error:
+            with suppress(OSError, UserError):  # the disk may be what failed
+                write_status(folder, finished=False, reason=_in_words(error), **_seeds_lost(run))
+            raise _mendable(error, folder) from error
+        finally:
+            run.close()
+        reason = "finished" if came_to_its_end else STOPPED
+        write_status(folder, finished=came_to_its_end, reason=reason, **_seeds_lost(run))
+    return Outcome(folder, came_to_its_end, reason, None if came_to_its_end else stops.cause, run.lost)
 
 
-def _execute(run: Run, folder: Path, watching: Watching) -> Outcome:
-    deadline = None if watching.max_minutes is None else time.monotonic() + 60.0 * watching.max_minutes - MARGIN_S
-    _write_status(folder, finished=False, reason="running")
-    try:
-        with _stop_signals() as signalled:
-
-            def should_stop() -> bool:
-                return signalled() or (deadline is not None and time.monotonic() >= deadline)
-
-            finished = run.execute(should_stop)
-    except BaseException as error:
-        reason = "diverged" if isinstance(error, Diverged) else f"{type(error).__name__}: {error}"
-        with suppress(OSError, UserError):  # the disk may be what failed
-            _write_status(folder, finished=False, reason=reason, run=run)
-        if run.checkpoints.latest is None:
-            shutil.rmtree(folder, ignore_errors=True)
-        raise _mendable(error, folder) from error
-    finally:
-        run.close()
-    reason = "finished" if finished else "stopped: go on with --resume"
-    _write_status(folder, finished=finished, reason=reason, run=run)
-    return Outcome(folder, finished, reason, run.lost)
+def _seeds_lost(run: Run) -> dict[str, Any]:
+    """Which seeds have diverged or run away, for the status."""
+    found: dict[str, Any] = {}
+    if run.lost:
+        found["diverged"] = [{"seed": seed, **where} for seed, where in sorted(run.lost.items())]
+    if run.output.watch.alarms:
+        found["running_away"] = [asdict(alarm) for _, alarm in sorted(run.output.watch.alarms.items())]
+    return found
 
 
-def _write_status(folder: Path, *, finished: bool, reason: str, run: Run | None = None) -> None:
-    """Where a run stands, and which of its seeds have diverged or run away."""
-    status: dict[str, Any] = {"finished": finished, "reason": reason}
-    if run is not None and run.lost:
-        status["diverged"] = [{"seed": seed, **where} for seed, where in sorted(run.lost.items())]
-    if run is not None and run.output.watch.alarms:
-        status["running_away"] = [asdict(alarm) for _, alarm in sorted(run.output.watch.alarms.items())]
-    try:
-        write_atomically(folder / "status.json", json.dumps(status) + "\n")
-    except OSError as error:
-        raise as_disk_error(error, folder) from error
+def _note_end(folder: Path, reason: str) -> None:
+    """The process is being ended where it is."""
+    if (folder / CONFIG).exists():
+        write_status(folder, finished=False, reason=reason)
+
+
+def _in_words(error: BaseException) -> str:
+    if isinstance(error, Diverged):
+        return "diverged"
+    return str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
 
 
 def _mendable(error: BaseException, folder: Path) -> BaseException:
@@ -189,21 +271,10 @@ def _mendable(error: BaseException, folder: Path) -> BaseException:
 
 
 @contextmanager
-def _stop_signals() -> Iterator[Callable[[], bool]]:
-    """SIGTERM and Ctrl-C ask for a checkpoint and a clean end; a second Ctrl-C ends at once."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
+def _stops(watching: Watching) -> Iterator[Stops]:
+    """Those of the command, or of this call."""
+    if watching.stops is not None:
+        yield watching.stops
         return
-
-    def note(number: int, _: Any) -> None:
-        if asked.is_set() and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        asked.set()
-
-    before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield asked.is_set
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with Stops(watching.max_minutes) as stops:
+        yield stops

@@ -88,9 +88,13 @@ def test_environments_that_cannot_be_made_or_used(capsys: pytest.CaptureFixture[
 
 def test_resuming_what_is_not_a_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["train", "--resume", str(tmp_path)]) == 2
+    assert "remove the folder and give the command that began it again" in capsys.readouterr().err
+    (tmp_path / "something").write_text("")
+    assert main(["train", "--resume", str(tmp_path)]) == 2
     assert "not a run folder" in capsys.readouterr().err
 
 
 def test_evaluating_what_is_not_a_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "something").write_text("")
     assert main(["evaluate", str(tmp_path)]) == 2
     assert "not a run folder" in capsys.readouterr().err

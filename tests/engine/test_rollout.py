@@ -12,8 +12,10 @@ import pytest
 import toy_task as toy
 
 import corridor
+from calql.engine.boundary import to_env_action
+from calql.engine.episodes import Episode, Request
 from calql.engine.program import Program
-from calql.engine.rollout import Collect, Episode, Evaluate, Player, Request, Stage, lane, to_env_action
+from calql.engine.rollout import Collect, Evaluate, Player, Stage, lane
 from calql.engine.workers import InProcess, Workers
 from calql.errors import UserError
 from calql.networks import Spec

@@ -265,7 +265,8 @@ def test_a_full_disk_is_said_so(phase: str, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(MetricsLog, "append", until_full)
     with pytest.raises(UserError, match="the disk is full"):
         train(tmp_path / "r")
-    assert (tmp_path / "r").exists() == (phase == "online")  # gone unless there is a checkpoint to go on from
+    status = json.loads((tmp_path / "r" / "status.json").read_text())
+    assert "the disk is full" in status["reason"] or "No space left" in status["reason"]
 
 
 def test_a_folder_that_exists_is_left_alone(tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ from toy_task import BATCH, LIMIT, data, logged, run_options, task, tiny
 
 from calql.engine import mixing
 from calql.engine.collect import acts_at_random
+from calql.engine.episodes import Episode
 from calql.engine.inputs import prepare
 from calql.engine.plan import make_plan
 from calql.engine.replay import Replay, empty_like, insert
-from calql.engine.rollout import Episode
 from calql.engine.run import Run
 from calql.errors import UserError
 from calql.experiment import Choice, defaults

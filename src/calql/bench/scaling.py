@@ -8,7 +8,8 @@ from typing import Any
 
 import jax
 
-from calql.engine.rollout import Collect, Request, Stage
+from calql.engine.episodes import Request
+from calql.engine.rollout import Collect, Stage
 from calql.engine.workers import Workers
 from calql.experiment import Choice, defaults
 from calql.methods import method_entry

@@ -1,4 +1,4 @@
-"""The command line: `calql COMMAND`. Bad input ends with exit code 2 and one line, divergence with 3."""
+"""The command line: `calql COMMAND`. Bad input ends with exit code 2 and one line, divergence with 3, Ctrl-C 130."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from calql.errors import DIVERGED, Diverged, UserError, unknown
+from calql.errors import DIVERGED, Diverged, UserError, shown, unknown
 
 COMMANDS = {
     "train": ("train", "pre-train on logged data, then fine-tune online"),
@@ -39,11 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         module = importlib.import_module(f"calql.cli.{COMMANDS[words[0]][0]}")
         return int(module.run(words[0], words[1:]))
     except UserError as error:
-        print(f"calql: {error}", file=sys.stderr)
+        print(f"calql: {shown(str(error))}", file=sys.stderr)
         return DIVERGED if isinstance(error, Diverged) else 2
-    except KeyboardInterrupt:
-        print("calql: interrupted", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as interruption:
+        print(f"calql: {shown(str(interruption)) or 'interrupted'}", file=sys.stderr)
+        return int(getattr(interruption, "code", 130))
 
 
 def _usage() -> str:

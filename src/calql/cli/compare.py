@@ -20,8 +20,11 @@ class CompareOptions:
 
 
 def run(command: str, words: Sequence[str]) -> int:
-    from calql import comparison
+    from calql import comparison, training
+    from calql.runs.stops import Stops
 
     options = parse(CompareOptions, words, command=command)
-    print(f"report: {comparison.compare(Path(options.out), options.methods)}")
+    with Stops(own_process=True) as stops:
+        report = comparison.compare(Path(options.out), options.methods, watching=training.Watching(stops=stops))
+    print(f"report: {report}")
     return 0

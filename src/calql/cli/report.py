@@ -11,6 +11,7 @@ import tyro
 from rich.console import Console
 
 from calql.cli.parse import parse
+from calql.errors import shown
 from calql.results import result_table, summarise
 
 
@@ -32,5 +33,5 @@ def run(command: str, words: Sequence[str]) -> int:
     console = Console()
     console.print(result_table([summarise(folder) for folder in folders]))
     written = write_report(folders, None if options.out is None else Path(options.out))
-    console.print(f"report: {written}", soft_wrap=True)
+    console.print(shown(f"report: {written}"), soft_wrap=True, markup=False)
     return 0

@@ -21,16 +21,18 @@ FAR_START = 3.0  # standard deviations of the data beyond any recorded first obs
 Env = gymnasium.Env[Any, Any]
 
 
-def check(dataset: Dataset, env: Env, *, name: str, limit: float = LIMIT) -> list[str]:
+def check(dataset: Dataset, env: Env, *, name: str, limit: float = LIMIT, probe: bool = True) -> list[str]:
     """Stop at what cannot train (UserError); return warnings about what probably should not.
 
-    Resets the environment a few times and takes some random steps in it. `limit` is what actions are
-    going to be clipped to; the warnings say so.
+    Resets the environment a few times and takes some random steps in it; without `probe`, looks at its spaces alone.
+    `limit` is what actions are going to be clipped to; the warnings say so.
     """
     observation_space, action_space = _boxes(env, name)
     _check_observations(dataset, observation_space, name)
     _check_actions(dataset, action_space, name)
     _, warnings = normalise_actions(dataset, action_space.low, action_space.high, limit=limit)
+    if not probe:
+        return warnings
     trial = _try_out(env, observation_space, action_space, name)
     return [
         *warnings,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 from calql.engine.checkpoint import Arrays, pack, unpack
 from calql.engine.counters import Counters, Seeds
+from calql.engine.episodes import COLLECT, Episode, Request
 from calql.engine.options import RunOptions
-from calql.engine.rollout import Collect, Episode, Request, lane
+from calql.engine.rollout import Collect, lane
 from calql.engine.speed import Stopwatch
+from calql.engine.stop import PATIENCE_S
 from calql.engine.workers import Crew
 from calql.methods.base import Policy
-
-COLLECT = 0  # purpose of an episode: with seed and number it decides its randomness
 
 
 @dataclass
@@ -67,13 +67,25 @@ class Collector:
     def flying(self) -> Seeds:
         return np.array([index in self._flights for index in range(len(self._seeds))])
 
-    def ready(self, *, wait: bool) -> Seeds:
-        """Seeds whose turn is over; at least one, if told to wait and any flies."""
-        while wait and self._flights and not any(flight.over for flight in self._flights.values()):
+    def ready(self, asked: Callable[[], bool], *, wait: bool) -> Seeds:
+        """Seeds whose turn is over; at least one, if told to wait and any flies, unless the run is asked to stop."""
+        while wait and self._flights and not any(flight.over for flight in self._flights.values()) and not asked():
             playing = [episode for flight in self._flights.values() for episode in flight.episodes]
-            futures.wait([episode for episode in playing if not episode.done()], return_when=futures.FIRST_COMPLETED)
+            left = [episode for episode in playing if not episode.done()]
+            futures.wait(left, PATIENCE_S, return_when=futures.FIRST_COMPLETED)
         over = {index for index, flight in self._flights.items() if flight.over}
         return np.array([index in over for index in range(len(self._seeds))])
+
+    def over(self, who: Seeds, asked: Callable[[], bool]) -> bool:
+        """Wait for the turns of the chosen seeds, and raise what one raised; False if asked to stop meanwhile."""
+        left = {episode for index in np.flatnonzero(who) for episode in self._flights[int(index)].episodes}
+        while left:
+            done, left = futures.wait(left, PATIENCE_S, return_when=futures.FIRST_EXCEPTION)
+            for episode in done:
+                episode.result()
+            if left and asked():
+                return False
+        return True
 
     @property
     def unfinished(self) -> Seeds:

@@ -20,16 +20,16 @@ from numpy.typing import NDArray
 
 from calql.engine.checkpoint import Arrays, pack, unpack
 from calql.engine.counters import Counters, Seeds
+from calql.engine.episodes import AFRESH, EVALUATE, Request
 from calql.engine.health import Health, duplicate, mark
 from calql.engine.plan import Plan
 from calql.engine.program import Learning
-from calql.engine.rollout import Evaluate, Request, lane
+from calql.engine.rollout import Evaluate, lane
 from calql.engine.workers import Crew
 from calql.methods.base import Metrics, Policy
 from calql.results import Row
 from calql.tasks.base import EpisodeSummary
 
-EVALUATE, AFRESH = 1, 2  # purposes of an episode
 TOGETHER = 10  # episodes of a policy that a player steps side by side
 BEHIND = 4  # evaluations of each seed that may be being played before updates wait for them
 PACKED, STANDING = "evaluation-{}-{}", "/standing"  # names in a checkpoint
@@ -212,6 +212,12 @@ class Evaluations:
             policy = jax.device_get(unpack(name, arrays, lane(policies, index)))
             self.restored.append(Evaluation(index, standing, None, policy))
             self._unwritten[self.restored[-1].place] = self.restored[-1]
+
+    def reopen(self) -> None:
+        """Seeds that had come to their end and have steps before them again are evaluated further."""
+        c, options = self._counters, self._options
+        again = (c.evaluated_at == NEVER_AGAIN) & (c.env_steps < options.online_steps)
+        c.evaluated_at[again] = c.env_steps[again] // options.evaluate_online_every
 
     def replay(self, crew: Crew) -> None:
         """Play it again."""

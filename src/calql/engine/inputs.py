@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calql.data import Dataset, possible_returns
-from calql.engine.rollout import Episode
+from calql.engine.episodes import Episode
 from calql.methods.base import Method, Spec, Transitions
 from calql.reference import Fit, MonteCarlo, Reference, Trajectory, fit_reference, over_episodes
 from calql.tasks.base import RewardRule

@@ -66,6 +66,10 @@ class RunOptions:
     """Updates between two looks at the clock; changes nothing in the results."""
     workers: int = -1
     """Processes that step environments; 0: this one; -1: as the task declares."""
+    real: bool = False
+    """One environment in all, in this process: episodes are played in turns, and nothing is tried out before."""
+    step_timeout: float = 60.0
+    """Seconds that a step of an environment may take, ten times as many for a reset or its start; 0: any number."""
     checkpoint_minutes: float = 2.0
     """Minutes between checkpoints; there is also one at the switch and one at the end."""
 
@@ -97,6 +101,11 @@ class RunOptions:
         if self.update_schedule == "step":
             for name, default in (("lag", 0), ("trajectories", 1), ("updates_per_episode", 0)):
                 self._require(name, getattr(self, name) == default, f"{default} with --update-schedule step")
+        self._require("step_timeout", self.step_timeout >= 0.0, "at least 0")
+        if self.real:
+            self._require("update_schedule", self.update_schedule == "trajectory", "trajectory with --real")
+            self._require("workers", self.workers <= 0, "0 with --real")
+            self._require("step_timeout", self.step_timeout > 0.0, "above 0 with --real")
         self._require("mixing", not self.keep_episodes or self.mixing == POOLED, "-1 with --keep-episodes")
         self._require("hold_out", 0.0 <= self.hold_out < 1.0, "at least 0 and below 1")
         self._require("action_limit", 0.0 < self.action_limit < 1.0, "above 0 and below 1")

@@ -52,6 +52,8 @@ class Plan:
     @property
     def workers(self) -> int:
         """Processes that step environments: as asked for; else none where they are quick and updates need the cores."""
+        if self.options.real:
+            return 0
         if self.options.workers >= 0:
             return self.options.workers
         from calql.data.store import available_cores

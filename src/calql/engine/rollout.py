@@ -3,105 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
-import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
-from calql.errors import UserError
+from calql.engine.boundary import Beacon, Boundary, Env
+from calql.engine.episodes import Episode, Request
+from calql.engine.stop import Halted, Never
 from calql.methods.base import Carry, Method, Moment, Policy
 from calql.networks.acting import as_trained, for_acting
 from calql.tasks.base import EpisodeSummary
 
 
 @dataclass(frozen=True)
-class Request:
-    """One episode: the numbers that decide its start and its noise."""
-
-    entropy: tuple[int, ...]  # seed of the run, purpose, episode number
-    random: bool = False  # uniform actions in place of the policy's
-
-    @property
-    def env_seed(self) -> int:
-        return int(np.random.SeedSequence(self.entropy).generate_state(1)[0])
-
-    @property
-    def key_words(self) -> NDArray[np.uint32]:
-        """The key from which the noise of its actions follows."""
-        return np.random.SeedSequence(self.entropy).generate_state(2).astype(np.uint32)
-
-    def uniform_action(self, timestep: int, dim: int) -> NDArray[np.float32]:
-        """What is done at a step in place of the policy's action."""
-        return np.random.default_rng([*self.entropy, timestep]).uniform(-1.0, 1.0, dim).astype(np.float32)
-
-
-@dataclass(frozen=True)
-class Episode:
-    """What was seen, in the environment's rewards and the policy's actions ([-1, 1])."""
-
-    observations: NDArray[Any]  # [step + 1, ...]
-    actions: NDArray[np.float32]  # [step, action]
-    rewards: NDArray[np.float64]  # [step]
-    terminal: bool
-    success: bool
-
-    def summary(self) -> EpisodeSummary:
-        return EpisodeSummary(
-            total=float(np.sum(self.rewards)),
-            last_reward=float(self.rewards[-1]),
-            length=len(self.rewards),
-            success=self.success,
-        )
-
-
-@dataclass
-class Track:
-    """An episode that is still being played."""
-
-    observations: list[NDArray[Any]] = field(default_factory=list)  # one more than actions
-    actions: list[NDArray[np.float32]] = field(default_factory=list)
-    rewards: list[float] = field(default_factory=list)
-    terminal: bool = False
-    success: bool = False
-
-    def episode(self) -> Episode:
-        """As it stands, in whole arrays: quick to send to another process."""
-        rewards = np.array(self.rewards, np.float64)
-        return Episode(np.stack(self.observations), np.stack(self.actions), rewards, self.terminal, self.success)
-
-
-@dataclass(frozen=True)
 class Stage:
     """What a rollout needs besides the policy; travels to worker processes as it is."""
 
-    make_env: Callable[[], gymnasium.Env[Any, Any]]
+    make_env: Callable[[], Env]
     method: Method
     episode_limit: int
+    step_timeout: float = 0.0  # seconds; 0: any number
+    real: bool = False  # there is one environment, whoever plays
 
 
 class Player:
     """Plays requested episodes; environments are made on first use and kept."""
 
-    def __init__(self, stage: Stage) -> None:
-        self.stage = stage
-        self._envs: list[gymnasium.Env[Any, Any]] = []
+    def __init__(self, stage: Stage, asked: Callable[[], bool] = Never().asked, beacon: Beacon | None = None) -> None:
+        self.stage, self._asked = stage, asked
+        self._boundary = Boundary(stage.make_env, stage.step_timeout, beacon)
+        self._envs: list[Env] = []
 
     def play(self, policy: Policy, requests: Sequence[Request], *, explore: bool) -> list[Episode]:
-        """One episode per request, side by side.
+        """One episode per request: side by side, or one after the other where there is one environment."""
+        if not self.stage.real:
+            return self._side_by_side(policy, requests, explore)
+        return [episode for request in requests for episode in self._side_by_side(policy, [request], explore)]
 
-        The numbers of a batch depend on its size in their last bits, so it keeps that size when lanes have
+    def _side_by_side(self, policy: Policy, requests: Sequence[Request], explore: bool) -> list[Episode]:
+        """The numbers of a batch depend on its size in their last bits, so it keeps that size when lanes have
         ended: an episode follows from its request, the policy and how many are played with it.
         """
         prepared = jax.device_put(for_acting(policy), jax.local_devices(backend="cpu")[0])
         leaves, structure = jax.tree.flatten(prepared)
         act = _acting(self.stage.method, structure, explore)  # type: ignore[arg-type]  # methods hash
+        self._look_up()
         envs = self._environments(len(requests))
-        tracks = [Track([reset_env(env, request.env_seed)]) for env, request in zip(envs, requests, strict=True)]
+        tracks = [self._boundary.reset(env, request) for env, request in zip(envs, requests, strict=True)]
         keys = np.stack([request.key_words for request in requests])
         observations = np.stack([track.observations[0] for track in tracks])
         rewards = np.zeros(len(keys), np.float32)
@@ -113,21 +65,26 @@ class Player:
             for lane in going:
                 if requests[lane].random:
                     chosen[lane] = requests[lane].uniform_action(timestep, chosen.shape[-1])
-            going = [lane for lane in going if step_env(envs[lane], tracks[lane], chosen[lane])]
+            self._look_up()
+            going = [lane for lane in going if self._boundary.step(envs[lane], tracks[lane], chosen[lane])]
             if not going:
                 break
             for lane in going:
                 observations[lane], rewards[lane] = tracks[lane].observations[-1], tracks[lane].rewards[-1]
         return [track.episode() for track in tracks]
 
-    def _environments(self, count: int) -> list[gymnasium.Env[Any, Any]]:
+    def _look_up(self) -> None:
+        """Before anything is driven: whether the run is asked to stop."""
+        if self._asked():
+            raise Halted
+
+    def _environments(self, count: int) -> list[Env]:
         while len(self._envs) < count:
-            self._envs.append(make_env(self.stage))
+            self._envs.append(self._boundary.make())
         return self._envs[:count]
 
     def close(self) -> None:
-        for env in self._envs:
-            env.close()
+        self._boundary.close(self._envs)
         self._envs.clear()
 
 
@@ -194,52 +151,3 @@ def _acting(method: Method, structure: Any, explore: bool) -> Callable[..., tupl
         return jax.vmap(one)(carries, observations, rewards, keys)
 
     return jax.jit(act)
-
-
-def make_env(stage: Stage) -> gymnasium.Env[Any, Any]:
-    try:
-        return stage.make_env()
-    except Exception as error:
-        raise _env_error("cannot be made", error) from error
-
-
-def reset_env(env: gymnasium.Env[Any, Any], seed: int) -> np.ndarray:
-    try:
-        observation, _ = env.reset(seed=seed)
-    except Exception as error:
-        raise _env_error("raised in reset()", error) from error
-    return as_observation(observation)
-
-
-def step_env(env: gymnasium.Env[Any, Any], track: Track, action: np.ndarray) -> bool:
-    """Step one environment and note what it said; whether the episode goes on."""
-    try:
-        observation, reward, terminated, truncated, info = env.step(to_env_action(env.action_space, action))
-    except Exception as error:
-        raise _env_error(f"raised in step() after {len(track.rewards)} steps", error) from error
-    track.observations.append(as_observation(observation))
-    track.actions.append(np.array(action, np.float32))
-    track.rewards.append(float(reward))
-    track.terminal = bool(terminated)
-    track.success |= bool(info.get("success", info.get("is_success", False)))
-    return not (terminated or truncated)
-
-
-def to_env_action(space: gymnasium.Space[Any], action: np.ndarray) -> np.ndarray:
-    """From [-1, 1] to the bounds of the environment's actions."""
-    assert isinstance(space, gymnasium.spaces.Box)
-    scaled = space.low + (action + 1.0) * 0.5 * (space.high - space.low)
-    return np.clip(scaled, space.low, space.high).astype(space.dtype)
-
-
-def as_observation(observation: Any) -> np.ndarray:
-    """float32, or uint8 for images."""
-    array = np.asarray(observation)
-    return array if array.dtype == np.uint8 else array.astype(np.float32)
-
-
-def _env_error(what: str, error: Exception) -> UserError:
-    return UserError(
-        f"the environment {what}: {type(error).__name__}: {error}",
-        mend="the last checkpoint is kept: mend the environment, then go on with --resume",
-    )

@@ -16,6 +16,7 @@ import numpy as np
 from calql.engine.checkpoint import Arrays, Checkpoints, pack, unpack
 from calql.engine.collect import Collector
 from calql.engine.counters import Counters, Counts, Seeds
+from calql.engine.episodes import Episode
 from calql.engine.evaluation import Evaluations, evaluate_afresh
 from calql.engine.health import Health, duplicate, lost_in, require_sound
 from calql.engine.mixing import offline_rows
@@ -23,15 +24,14 @@ from calql.engine.output import Output
 from calql.engine.plan import Plan, Probe
 from calql.engine.program import Given, Learning, Program, clear_sums, insert_all, short_part, whole_loops
 from calql.engine.replay import Replay, empty_like, first_rows
-from calql.engine.rollout import Episode, Stage
+from calql.engine.rollout import Stage
 from calql.engine.speed import DeviceWatch, Stopwatch
 from calql.engine.stepwise import Stepper
+from calql.engine.stop import PATIENCE_S, Never, Stop
 from calql.engine.workers import Crews
 from calql.errors import Diverged
 from calql.methods.base import Policy
 from calql.results import Display, Row, Sink
-
-PATIENCE_S = 0.2  # spent on waiting for evaluations before looking again whether to stop
 
 
 class Run:
@@ -41,8 +41,10 @@ class Run:
     with the policy where it is being played, or its actions so far where updates happen within it.
     """
 
-    def __init__(self, plan: Plan, folder: Path, display: Display, sinks: Sequence[Sink] = ()) -> None:
-        self.plan, self.options, self.folder = plan, plan.options, folder
+    def __init__(
+        self, plan: Plan, folder: Path, display: Display, sinks: Sequence[Sink] = (), stop: Stop = Never()
+    ) -> None:
+        self.plan, self.options, self.folder, self._stop = plan, plan.options, folder, stop
         self.output = Output(plan, folder, display, sinks)
         self.checkpoints = Checkpoints(folder / "checkpoints")
         self.online = False
@@ -59,9 +61,10 @@ class Run:
         self.lost: dict[int, dict[str, int]] = {}  # where seeds that diverged stood then; known from their rows
         self.replay = self._empty_replay()
         self.returns = np.tile(np.array(plan.inputs.possible, np.float32), (self.options.seeds, 1))
-        stage = Stage(plan.task.make_env, plan.method, plan.task.episode_limit)
+        limits = plan.task.episode_limit, self.options.step_timeout
+        stage = Stage(plan.task.make_env, plan.method, *limits, real=self.options.real)
         self.stepper = Stepper(plan, stage, self.counters)
-        self._crews = Crews(stage, plan.workers, self.options.seeds * self.options.trajectories)
+        self._crews = Crews(stage, plan.workers, self.options.seeds * self.options.trajectories, stop.asked)
         self._watches, self._device = {"offline": Stopwatch(), "online": Stopwatch()}, DeviceWatch()
         self._giver = ThreadPoolExecutor(1, thread_name_prefix="calql-giver")
         self._short = short_part(self.options.block)
@@ -277,10 +280,13 @@ class Run:
         """Take in the trajectories of the chosen seeds, valued now that they have ended; gives whose they were.
 
         With lag, those still played are waited for only if no seed has updates to do: no seed holds up another.
+        Told to stop, nobody waits: a checkpoint holds what is under way.
         """
         with self.watch.waiting("collection"):
             if self.options.lag:
-                who = who & self.collector.ready(wait=bool(self._idle.all()))
+                who = who & self.collector.ready(self._stop.asked, wait=bool(self._idle.all()))
+            elif not self.collector.over(who, self._stop.asked):
+                who = np.zeros_like(who)
             landed = self.collector.land(who, self.watch)
         for episodes in landed:
             self._insert(episodes)
@@ -349,9 +355,10 @@ class Run:
 
     def save(self) -> None:
         """A checkpoint, if all that it would hold is sound: it takes the place of one that is."""
-        arrays = self._packed()
-        require_sound(arrays, self._column_names, str(self.folder))
-        self.checkpoints.save(arrays)
+        packed = self._packed()
+        require_sound(packed, self._column_names, str(self.folder))
+        with self._stop.shield():
+            self.checkpoints.save(packed)
 
     @property
     def _column_names(self) -> list[str]:
@@ -401,6 +408,7 @@ class Run:
         self.collector.restore(arrays, policies)
         self.stepper.restore(arrays, policies)
         self.evaluations.restore(arrays, policies)
+        self.evaluations.reopen()
         self.replay = self._refilled(arrays)
 
     def _empty_replay(self) -> Replay:

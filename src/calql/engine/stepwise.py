@@ -13,17 +13,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from calql.engine.boundary import Boundary, Env, Track
 from calql.engine.checkpoint import Arrays, pack, unpack
-from calql.engine.collect import COLLECT, acts_at_random
+from calql.engine.collect import acts_at_random
 from calql.engine.counters import Counters, Counts, Seeds
+from calql.engine.episodes import COLLECT, Episode, Request
 from calql.engine.plan import Plan
-from calql.engine.rollout import Episode, Request, Stage, Track, action_key, make_env, reset_env, step_env
+from calql.engine.rollout import Stage, action_key
 from calql.engine.speed import Stopwatch
 from calql.methods.base import Carry, Method, Moment, Policy
 
@@ -32,8 +33,7 @@ from calql.methods.base import Carry, Method, Moment, Policy
 class Open:
     """An episode under way."""
 
-    request: Request
-    env: gymnasium.Env[Any, Any]
+    env: Env
     track: Track
 
 
@@ -42,7 +42,8 @@ class Stepper:
 
     def __init__(self, plan: Plan, stage: Stage, counters: Counters) -> None:
         self._plan, self._options, self._stage, self._counters = plan, plan.options, stage, counters
-        self._envs: dict[int, gymnasium.Env[Any, Any]] = {}
+        self._boundary = Boundary(stage.make_env, stage.step_timeout)
+        self._envs: dict[int, Env] = {}
         self._open: dict[int, Open] = {}
         self._carries: Carry | None = None
         self._restored: Arrays = {}
@@ -71,17 +72,17 @@ class Stepper:
 
     def _opened(self, index: int) -> Open:
         if index not in self._envs:
-            self._envs[index] = make_env(self._stage)
+            self._envs[index] = self._boundary.make()
         request = Request((self._plan.seeds[index], COLLECT, int(self._counters.episodes[index])))
-        return Open(request, self._envs[index], Track([reset_env(self._envs[index], request.env_seed)]))
+        return Open(self._envs[index], self._boundary.reset(self._envs[index], request))
 
     def _step(self, index: int, action: NDArray[np.float32]) -> Episode | None:
         """The episode, where this step was its last."""
         c, episode = self._counters, self._open[index]
         timestep = len(episode.track.rewards)
         if acts_at_random(self._options, c, index):
-            action = episode.request.uniform_action(timestep, action.shape[-1])
-        goes_on = step_env(episode.env, episode.track, action)
+            action = episode.track.request.uniform_action(timestep, action.shape[-1])
+        goes_on = self._boundary.step(episode.env, episode.track, action)
         c.env_steps[index] += 1
         if c.env_steps[index] > self._options.warmup_steps:
             c.debt[index] += self._options.update_ratio
@@ -101,7 +102,7 @@ class Stepper:
         rewards = np.zeros(self._options.seeds, np.float32)
         keys = np.zeros((self._options.seeds, 2), np.uint32)
         for index, episode in self._open.items():
-            observations[index], keys[index] = episode.track.observations[-1], episode.request.key_words
+            observations[index], keys[index] = episode.track.observations[-1], episode.track.request.key_words
             rewards[index] = episode.track.rewards[-1] if episode.track.rewards else 0.0
         timesteps = self.open_steps.astype(np.int32)
         act = _acting(self._stage.method, structure)  # type: ignore[arg-type]  # methods hash
@@ -130,7 +131,7 @@ class Stepper:
                 continue
             self._open[index] = episode = self._opened(index)
             for action in self._restored[f"{_name(index)}/actions"]:
-                step_env(episode.env, episode.track, action)
+                self._boundary.step(episode.env, episode.track, action)
             if not np.array_equal(episode.track.observations[-1], self._restored[f"{_name(index)}/observation"]):
                 notes.append(
                     f"seed {self._plan.seeds[index]}: the environment did not come to the same state when its episode "
@@ -140,8 +141,7 @@ class Stepper:
         return notes
 
     def close(self) -> None:
-        for env in self._envs.values():
-            env.close()
+        self._boundary.close(self._envs.values())
 
 
 @lru_cache(maxsize=64)

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import multiprocessing
 import os
 import queue
 import signal
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, MutableSequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 from typing import Any, Protocol, TypeVar
 
 import jax
 
+from calql.engine.boundary import Beacon, allowed_s, late
 from calql.engine.rollout import Player, Stage
+from calql.engine.stop import PATIENCE_S, Halted, Never
 from calql.errors import UserError
 
 Result = TypeVar("Result")
 Job = Callable[[Player], Result]  # picklable
 
+PR_SET_PDEATHSIG = 1  # of prctl
+GRACE_S = 5.0  # for a worker to notice by itself, and say so, that its environment does not come back
 BEHIND = 10  # niceness of evaluation: it takes the time that collection leaves
 
 
@@ -33,6 +40,33 @@ class Crew(Protocol):
     def close(self) -> None: ...
 
 
+@dataclass(frozen=True)
+class _Worker:
+    """A process with a player, the pipe to it, and where it stands."""
+
+    process: SpawnProcess
+    connection: Connection
+    beacon: Beacon
+
+    def require_in_time(self, step_timeout: float) -> None:
+        """End a worker whose environment does not come back, nor lets the worker itself notice."""
+        waits, call, where = self.beacon.waits_s, self.beacon.call, self.beacon.where
+        allowed = allowed_s(call, step_timeout)
+        if allowed and waits > allowed + GRACE_S:
+            self.process.kill()
+            raise late(call, allowed, where)
+
+    def died(self) -> UserError:
+        where = self.beacon.where
+        self.process.join(1.0)
+        return UserError(
+            f"a worker process died (exit code {self.process.exitcode})",
+            where=where,
+            mend="the run is kept. The environment may have ended it, or memory ran out: use fewer --workers; in a "
+            "script of your own, call calql.train under if __name__ == '__main__'",
+        )
+
+
 class Workers:
     """A player in each of several processes; whoever is free takes the next job.
 
@@ -42,61 +76,61 @@ class Workers:
 
     def __init__(self, stage: Stage, count: int, niceness: int = 0) -> None:
         context = multiprocessing.get_context("spawn")
-        self._processes = []
-        self._connections: list[Connection] = []
-        self._free: queue.SimpleQueue[Connection] = queue.SimpleQueue()
+        self._stage = stage
+        self._workers: list[_Worker] = []
+        self._free: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="calql-worker")
         with _cpu_only():
             for _ in range(count):
                 ours, theirs = context.Pipe()
-                process = context.Process(target=_serve, args=(stage, theirs, niceness), daemon=True)
+                cells = context.RawArray("d", Beacon.SIZE)
+                process = context.Process(target=_serve, args=(stage, theirs, cells, niceness), daemon=True)
                 process.start()
                 theirs.close()
-                self._processes.append(process)
-                self._connections.append(ours)
-                self._free.put(ours)
+                self._workers.append(_Worker(process, ours, Beacon(cells)))
+                self._free.put(self._workers[-1])
 
     def submit(self, job: Job[Result]) -> Future[Result]:
         return self._threads.submit(self._ask, job)
 
     def _ask(self, job: Job[Result]) -> Result:
-        connection = self._free.get()
+        worker = self._free.get()
         try:
-            connection.send(job)
-            answer: Any = connection.recv()
+            worker.connection.send(job)
+            while not worker.connection.poll(PATIENCE_S):
+                worker.require_in_time(self._stage.step_timeout)
+            answer: Any = worker.connection.recv()
         except (EOFError, OSError) as error:
-            raise UserError(
-                "a worker process died",
-                mend="it may have run out of memory: use fewer --workers; in a script of your own, "
-                "call calql.train under if __name__ == '__main__'",
-            ) from error
+            raise worker.died() from error
         finally:
-            self._free.put(connection)
+            self._free.put(worker)
         if isinstance(answer, _Failure):
-            raise UserError(answer.what, where=answer.where, mend=answer.mend)
+            raise answer.kind(answer.what, where=answer.where, mend=answer.mend)
         result: Result = answer
         return result
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
-        for process in self._processes:
-            process.kill()  # between steps or in one: nothing of theirs outlives them
-        for process in self._processes:
-            process.join()
-        for connection in self._connections:
-            connection.close()
+        for worker in self._workers:
+            worker.process.kill()  # between steps or in one: nothing of theirs outlives them
+        for worker in self._workers:
+            worker.process.join()
+            worker.connection.close()
 
 
 class InProcess:
-    """A player in this process: a job is played as soon as it is submitted."""
+    """A player in this process: a job is played as soon as it is submitted.
 
-    def __init__(self, stage: Stage) -> None:
-        self._player = Player(stage)
+    One that is broken off because the run stops stays unfinished, like one that a worker is still playing.
+    """
+
+    def __init__(self, stage: Stage, asked: Callable[[], bool] = Never().asked) -> None:
+        self._player = Player(stage, asked)
         self._device = jax.local_devices(backend="cpu")[0]
 
     def submit(self, job: Job[Result]) -> Future[Result]:
         future: Future[Result] = Future()
-        with jax.default_device(self._device):
+        with jax.default_device(self._device), contextlib.suppress(Halted):
             future.set_result(job(self._player))
         return future
 
@@ -110,13 +144,13 @@ class Crews:
     In processes, the two are apart: an evaluation is long, and collection must not wait for it.
     """
 
-    def __init__(self, stage: Stage, workers: int, at_once: int) -> None:
-        self._stage, self._workers = stage, workers
+    def __init__(self, stage: Stage, workers: int, at_once: int, asked: Callable[[], bool] = Never().asked) -> None:
+        self._stage, self._workers, self._asked = stage, workers, asked
         self._collectors = min(workers, at_once)  # `at_once`: the most episodes collected at a time
 
     @cached_property
     def _here(self) -> InProcess:
-        return InProcess(self._stage)
+        return InProcess(self._stage, self._asked)
 
     @cached_property
     def collectors(self) -> Crew:
@@ -136,25 +170,34 @@ class Crews:
 class _Failure:
     """A UserError as it travels between processes."""
 
+    kind: type[UserError]
     what: str
     where: str
     mend: str
 
 
-def _serve(stage: Stage, connection: Connection, niceness: int) -> None:
+def _serve(stage: Stage, connection: Connection, cells: MutableSequence[float], niceness: int) -> None:
     """A worker's life: play what is asked until the main process is gone, which alone heeds signals."""
+    _die_with_parent()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     os.nice(niceness)
     jax.config.update("jax_cpu_enable_async_dispatch", False)  # who acts waits for the action; no variable says this
-    player = Player(stage)
+    player = Player(stage, beacon=Beacon(cells))
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
             job: Job[Any] = connection.recv()
             try:
                 connection.send(job(player))
             except UserError as error:
-                connection.send(_Failure(error.what, error.where, error.mend))
+                connection.send(_Failure(type(error), error.what, error.where, error.mend))
+
+
+def _die_with_parent() -> None:
+    """Even within a step that never ends; where the system offers it."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 @contextlib.contextmanager

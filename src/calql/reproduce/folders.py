@@ -23,6 +23,7 @@ from typing import TextIO
 
 from calql.reproduce.cells import DESCRIPTION, LOG, RUN, STATE, Cell, CellStatus, State
 from calql.results.metrics import write_atomically
+from calql.runs.stops import CODES
 
 LOCK = ".lock"
 BUSY = 3  # exit code of a process that found somebody else at work
@@ -62,7 +63,7 @@ def note_death(folder: Path, code: int) -> None:
     """A process that died without a word (a crash, out of memory) leaves its cell 'running': say that it failed."""
     found = read_progress(folder)
     told = found.state in ("failed", "finished") or bool(found.reason)
-    if not told and code not in (0, BUSY, -signal.SIGTERM):
+    if not told and code not in (0, BUSY, -signal.SIGTERM, *CODES.values()):
         write_progress(folder, Progress("failed", f"its process died ({_how(code)}); see {LOG}", found.seconds))
 
 

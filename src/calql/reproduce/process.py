@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import shlex
-import shutil
 import signal
 import sys
 import threading
@@ -26,15 +25,19 @@ from calql.data.store import MANIFEST, data_root, digest
 from calql.errors import UserError
 from calql.experiment import Choice, Experiment
 from calql.reproduce.cells import PROVENANCE, SLICES, Cell
+from calql.reproduce.engine import GRACE_S
 from calql.reproduce.folders import BUSY, Progress, at_work, read_progress, run_folder, write_progress
 from calql.reproduce.slices import write_slices
 from calql.reproduce.standin import stand_in
 from calql.results import Progress as Lines
 from calql.results.metrics import write_atomically
+from calql.runs.folder import CONFIG, discard
+from calql.runs.stops import Stopped, Stops
 from calql.tasks import get_task
 
 TOLD = ("recipe", "version", "seed", "size", "sha256", "transitions", "episodes", "sources")  # of a set's manifest
 BLOCK_ON_CPU = 10  # updates between two looks at the clock: a hundred of the paper's networks take a minute there
+STOPPED = "stopped; it goes on when called again"
 FAILED = 1  # exit code; a cell that finished or was stopped ends with 0
 
 
@@ -64,9 +67,13 @@ def run_cell(folder: Path, workers: int) -> int:
         if cell.scale == "smoke":  # spends its time in the compiler: the next one finds nearly everything compiled
             keep_compiled()
             jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
-        outcome = _train(cell, folder, workers)
+        with Stops(own_process=True, grace_s=GRACE_S) as stops:
+            outcome = _train(cell, folder, workers, stops)
         if cell.slices and outcome.finished:
             write_slices(cell, run_folder(folder), folder / SLICES)
+    except Stopped:
+        note("running", STOPPED)
+        return 0
     except UserError as error:
         print(f"calql: {error}", file=sys.stderr)
         note("failed", str(error))
@@ -78,17 +85,17 @@ def run_cell(folder: Path, workers: int) -> int:
     if outcome.finished:
         note("finished")
     else:
-        note("running", "stopped; it goes on when called again")
+        note("running", STOPPED)
     return 0
 
 
-def _train(cell: Cell, folder: Path, workers: int) -> training.Outcome:
-    run, watching = run_folder(folder), training.Watching(Lines())
+def _train(cell: Cell, folder: Path, workers: int, stops: Stops) -> training.Outcome:
+    run, watching = run_folder(folder), training.Watching(Lines(), stops=stops)
     dataset = stand_in(get_task(cell.task)) if cell.data == "stand-in" else None
-    if (run / "checkpoints").exists():
+    if (run / CONFIG).exists():
         _adapt(run / "config.json", dataset, workers)
         return training.resume(run, watching)
-    shutil.rmtree(run, ignore_errors=True)
+    discard(run)
     experiment = _experiment(cell, dataset, workers)
     write_atomically(folder / PROVENANCE, json.dumps(_provenance(experiment), indent=2) + "\n")
     return training.start(experiment, run, watching, command=command_of(cell))

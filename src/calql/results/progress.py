@@ -13,6 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from calql.errors import shown
 from calql.results.metrics import Row
 
 HEARTBEAT_S = 15.0
@@ -82,7 +83,7 @@ class Progress:
 
     def start(self, total_updates: int, total_env_steps: int, label: str) -> None:
         self._totals = {"offline": total_updates, "online": total_env_steps}
-        self._label = label
+        self._label = shown(label)
         self._started = self._spoke = self._clock()
         if self._console.is_terminal:
             self._live = Live(self._view(), console=self._console, refresh_per_second=4, get_renderable=self._view)
@@ -118,7 +119,7 @@ class Progress:
         self._refresh()
 
     def message(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(shown(text), markup=False, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
         if self._live is not None:
@@ -127,7 +128,7 @@ class Progress:
 
     def _line(self, text: str) -> None:
         self._spoke = self._clock()
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(shown(text), markup=False, highlight=False, soft_wrap=True)
 
     def _refresh(self) -> None:
         if self._live is not None:

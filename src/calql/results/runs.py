@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calql.errors import UserError
+from calql.errors import UserError, shown
 from calql.results.metrics import Row, read_rows
 
 Floats = npt.NDArray[np.float64]
@@ -40,11 +40,11 @@ class Run:
 
     @property
     def task(self) -> str:
-        return str(self.config.get("task", "unnamed task"))
+        return shown(str(self.config.get("task", "unnamed task")))
 
     @property
     def method(self) -> str:
-        return str(self.config.get("method", "unnamed method"))
+        return shown(str(self.config.get("method", "unnamed method")))
 
     @property
     def finished(self) -> bool:
@@ -105,12 +105,12 @@ def labels(runs: Sequence[Run]) -> list[str]:
     for name in (
         lambda run: run.method,
         lambda run: f"{run.method} · {run.task}",
-        lambda run: f"{run.method} · {run.folder.resolve().name}",
+        lambda run: f"{run.method} · {shown(run.folder.resolve().name)}",
     ):
         names = [name(run) for run in runs]
         if len(set(names)) == len(names):
             return names
-    return [f"{run.method} · {run.folder}" for run in runs]
+    return [f"{run.method} · {shown(str(run.folder))}" for run in runs]
 
 
 def _object(path: Path) -> dict[str, Any]:

@@ -18,6 +18,7 @@ INK, FAINT = "#1f2733", "#5b6472"
 STYLE = {
     "font.family": "DejaVu Sans",
     "font.size": 9.5,
+    "text.parse_math": False,  # a name may hold dollars
     "text.color": INK,
     "axes.edgecolor": "#c3cad4",
     "axes.labelcolor": FAINT,

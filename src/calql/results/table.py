@@ -40,7 +40,7 @@ def result_table(summaries: Sequence[Summary], *, per_seed: bool = True) -> Tabl
     tasks = sorted({summary.task for summary in summaries})
     partly = any(_never_back(summary) and summary.stat("steps_to_recover") for summary in summaries)
     table = Table(
-        title=f"{tasks[0] if len(tasks) == 1 else 'Results'}: mean ± standard deviation over seeds",
+        title=Text(f"{tasks[0] if len(tasks) == 1 else 'Results'}: mean ± standard deviation over seeds"),
         caption=CAPTION + (SOME_FELL if partly else ""),
         title_style="bold",
         caption_style="dim",

@@ -121,4 +121,7 @@ class Task:
     held_out_data: Callable[[], Dataset] | None = None  # logged like the data but never trained on
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # method ("*": all) -> its options here
     method_rewards: Mapping[str, RewardRule] = field(default_factory=dict)  # where authors map otherwise
+    trial: Callable[[gymnasium.Env[Any, Any] | None], tuple[Score, str]] | None = (
+        None  # the score that driving it shows
+    )
     stepping: Literal["in-process", "workers"] = "in-process"  # where environments of this cost step fastest

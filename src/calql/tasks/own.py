@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
@@ -13,6 +15,7 @@ from calql.data import Dataset
 from calql.errors import UserError
 from calql.tasks.base import Protocol, RewardRule, Score, Task, normalised_return, success_rate
 
+ScoreKind = Literal["success", "return"]
 MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
 
 PROTOCOL = Protocol(
@@ -31,19 +34,22 @@ def env_maker(env: str | MakeEnv) -> MakeEnv:
 def own_task(
     name: str,
     data: Dataset,
-    make_env: MakeEnv,
+    env: str | MakeEnv,
     *,
     episode_limit: int | None = None,
     reward_scale: float = 1.0,
     reward_shift: float = 0.0,
+    score: ScoreKind | None = None,
 ) -> tuple[Task, list[str]]:
-    """Describe the task from what the data and the environment show; also what was assumed, in words."""
-    env = _made(name, make_env)
-    limit = episode_limit or getattr(env.spec, "max_episode_steps", None)
+    """Describe the task from what the data and the environment say of themselves; also what was assumed, in words.
+
+    Nothing is driven here. Unless the score is named, a trial decides it later: success where it is reported.
+    """
+    make_env = env_maker(env)
+    limit = episode_limit or own_limit(name, env)
     if not limit:
         raise UserError("the environment has no time limit", where=name, mend="give one with --episode-limit")
-    score, notes = _score(data, env)
-    env.close()
+    notes = []
     failure = sparse_failure(data)
     if failure is not None:
         notes.append(f"rewards are sparse: an episode that earns nothing but {failure:g} counts as failing for ever")
@@ -57,13 +63,34 @@ def own_task(
         make_env=make_env,
         load_data=lambda: data,
         episode_limit=int(limit),
-        score=score,
+        score=success_rate if score == "success" else normalised_return(*_logged_range(data)),
         rewards=RewardRule(reward_scale, reward_shift, failure),
         protocol=PROTOCOL,
         reference=reference,
         options={"*": {"target_bounds": True}},
+        trial=partial(_score, data) if score is None else None,
     )
     return task, notes
+
+
+def own_limit(name: str, env: str | MakeEnv) -> int | None:
+    """Steps after which an episode is cut: as the environment is registered, else as one that is made says."""
+    if isinstance(env, str):
+        module, _, short = env.rpartition(":")
+        with contextlib.suppress(Exception):  # whatever its import raises, making it will say
+            if module:
+                importlib.import_module(module)
+            return gymnasium.spec(short).max_episode_steps
+    made = made_env(name, env_maker(env))
+    try:
+        return getattr(made.spec, "max_episode_steps", None)
+    finally:
+        made.close()
+
+
+def kind_of(score: Score) -> ScoreKind:
+    """As a user names it."""
+    return "success" if score is success_rate else "return"
 
 
 def sparse_failure(data: Dataset) -> float | None:
@@ -75,7 +102,7 @@ def sparse_failure(data: Dataset) -> float | None:
     return float(values[0]) if np.array_equal(best, data.terminals) else None
 
 
-def _made(name: str, make_env: MakeEnv) -> gymnasium.Env[Any, Any]:
+def made_env(name: str, make_env: MakeEnv) -> gymnasium.Env[Any, Any]:
     try:
         return make_env()
     except Exception as error:
@@ -86,17 +113,23 @@ def _made(name: str, make_env: MakeEnv) -> gymnasium.Env[Any, Any]:
         ) from error
 
 
-def _score(data: Dataset, env: gymnasium.Env[Any, Any]) -> tuple[Score, list[str]]:
-    """Success rate where the environment reports success, else the return between the worst and best logged one."""
-    if _reports_success(env):
-        return success_rate, ["score: share of episodes in which the environment reports success"]
+def _logged_range(data: Dataset) -> tuple[float, float]:
+    """Returns of the worst and the best logged episode."""
     returns = np.add.reduceat(data.rewards.astype(np.float64), data.episode_starts)
     low, high = float(returns.min()), float(returns.max())
-    if high <= low:
-        low = high - max(abs(high), 1.0)
-    return normalised_return(low, high), [
-        f"score: return, 0 at {low:g} and 1 at {high:g} (worst and best logged episode)"
-    ]
+    return (low, high) if high > low else (high - max(abs(high), 1.0), high)
+
+
+def _score(data: Dataset, env: gymnasium.Env[Any, Any] | None) -> tuple[Score, str]:
+    """Success rate where the environment reports success, else the return between the worst and best logged one."""
+    if env is not None and _reports_success(env):
+        return success_rate, "score: share of episodes in which the environment reports success"
+    low, high = _logged_range(data)
+    untried = "" if env is not None else "; if the environment reports success, say so with --score success"
+    return (
+        normalised_return(low, high),
+        f"score: return, 0 at {low:g} and 1 at {high:g} (worst and best logged episode){untried}",
+    )
 
 
 def _reports_success(env: gymnasium.Env[Any, Any]) -> bool:

@@ -1,0 +1,231 @@
+"""Where actions go out to an environment and readings come back: each is checked, timed, and has its place named.
+
+What is on the other side may be a robot. An action that is not a number is never sent; a reading that is not a number
+ends the run before anything is made of it; a step that does not come back is given up after a time.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, MutableSequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from calql.engine.episodes import Episode, Request
+from calql.errors import Diverged, UserError
+
+Env = gymnasium.Env[Any, Any]
+MAKE, RESET, STEP, CLOSE = "start", "reset()", "step()", "close()"
+CALLS = (MAKE, RESET, STEP, CLOSE)
+SLOW = 10.0  # times as long as a step: a reset, a start or letting go may take
+LOOK_S = 0.25  # between two looks at the clock, at most
+KEPT = "the run is kept: mend the environment, then go on with --resume"
+
+
+@dataclass
+class Track:
+    """An episode that is still being played."""
+
+    request: Request
+    observations: list[NDArray[Any]] = field(default_factory=list)  # one more than actions
+    actions: list[NDArray[np.float32]] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+    terminal: bool = False
+    success: bool = False
+
+    def episode(self) -> Episode:
+        """As it stands, in whole arrays: quick to send to another process."""
+        rewards = np.array(self.rewards, np.float64)
+        return Episode(np.stack(self.observations), np.stack(self.actions), rewards, self.terminal, self.success)
+
+
+class Beacon:
+    """What a player waits for and since when, in numbers that another process may read at any time."""
+
+    SIZE = 8
+
+    def __init__(self, cells: MutableSequence[float] | None = None) -> None:
+        self._cells = [0.0] * self.SIZE if cells is None else cells
+
+    def set(self, call: str, request: Request | None, step: int) -> None:
+        entropy = () if request is None else request.entropy
+        self._cells[1 : 4 + len(entropy)] = [CALLS.index(call), step, len(entropy), *entropy]
+        self._cells[0] = time.monotonic()
+
+    def clear(self) -> None:
+        self._cells[0] = 0.0
+
+    @property
+    def call(self) -> str:
+        return CALLS[int(self._cells[1])]
+
+    @property
+    def waits_s(self) -> float:
+        """0 while it waits for nothing."""
+        return time.monotonic() - self._cells[0] if self._cells[0] else 0.0
+
+    @property
+    def where(self) -> str:
+        """The episode and step of the call; empty where there is none."""
+        if not self._cells[0]:
+            return ""
+        entropy = tuple(int(number) for number in self._cells[4 : 4 + int(self._cells[3])])
+        return place(Request(entropy) if entropy else None, int(self._cells[2]))
+
+
+class Boundary:
+    """Makes, resets and steps environments for one player.
+
+    A thread looks at the clock, and rings in the main thread only when a call has taken too long: no step pays for it.
+    """
+
+    def __init__(self, make_env: Callable[[], Env], step_timeout: float, beacon: Beacon | None = None) -> None:
+        self._make_env, self._step_timeout = make_env, step_timeout
+        self._beacon = beacon or Beacon()
+        self._over: threading.Event | None = None  # set when nobody needs to look any more
+
+    def make(self) -> Env:
+        with self._call(MAKE, None, 0):
+            return self._make_env()
+
+    def reset(self, env: Env, request: Request) -> Track:
+        with self._call(RESET, request, 0):
+            observation = as_observation(env.reset(seed=request.env_seed)[0])
+        _require_observation(observation, env.observation_space.shape or observation.shape, request, 0)
+        return Track(request, [observation])
+
+    def step(self, env: Env, track: Track, action: np.ndarray) -> bool:
+        """Step one environment and note what it said; whether the episode goes on."""
+        number = len(track.rewards) + 1
+        if not np.isfinite(action).all():
+            raise Diverged(
+                "the policy's action is NaN or inf, and was not sent",
+                where=place(track.request, number),
+                mend="the last good checkpoint is kept: lower --critic-rate or --policy-rate",
+            )
+        with self._call(STEP, track.request, number):
+            answer = env.step(to_env_action(env.action_space, action))
+            observation, reward, terminated, truncated, info = answer
+            observation, reward = as_observation(observation), float(reward)
+        _require_observation(observation, track.observations[0].shape, track.request, number)
+        if not math.isfinite(reward):
+            raise _wrong(f"the environment gave {reward} as reward", track.request, number)
+        track.observations.append(observation)
+        track.actions.append(np.array(action, np.float32))
+        track.rewards.append(reward)
+        track.terminal = bool(terminated)
+        track.success |= bool(info.get("success", info.get("is_success", False)))
+        return not (terminated or truncated)
+
+    def close(self, envs: Iterable[Env]) -> None:
+        """Let go of environments; one that cannot even be closed is left."""
+        for env in envs:
+            with suppress(UserError), self._call(CLOSE, None, 0):
+                env.close()
+        if self._over is not None:
+            self._over.set()
+            if signal.getsignal(signal.SIGALRM) == self._ring:
+                signal.signal(signal.SIGALRM, self._before)
+            self._over = None
+
+    @contextmanager
+    def _call(self, call: str, request: Request | None, step: int) -> Iterator[None]:
+        if self._over is None and self._step_timeout:
+            self._look_at_the_clock()
+        self._beacon.set(call, request, step)
+        try:
+            yield
+        except _Late:
+            raise late(call, allowed_s(call, self._step_timeout), place(request, step)) from None
+        except Exception as error:
+            what = "cannot be made" if call == MAKE else f"raised in {call}"
+            raise _wrong(f"the environment {what}: {type(error).__name__}: {error}", request, step) from error
+        finally:
+            self._beacon.clear()
+
+    def _look_at_the_clock(self) -> None:
+        """Only the main thread can be rung; and not while it is inside C code."""
+        if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_kill"):
+            return
+        self._over = threading.Event()
+        self._before = signal.signal(signal.SIGALRM, self._ring)
+        looking = (self._over, threading.get_ident())
+        threading.Thread(target=self._watch, args=looking, daemon=True, name="calql-clock").start()
+
+    def _watch(self, over: threading.Event, thread: int) -> None:
+        while not over.wait(min(LOOK_S, 0.25 * self._step_timeout)):
+            if self._overdue():
+                signal.pthread_kill(thread, signal.SIGALRM)
+
+    def _overdue(self) -> bool:
+        return self._beacon.waits_s > allowed_s(self._beacon.call, self._step_timeout)
+
+    def _ring(self, number: int, frame: FrameType | None) -> None:
+        """It may have come back meanwhile, or another player's may be meant."""
+        if self._overdue():
+            raise _Late
+        if callable(self._before):
+            self._before(number, frame)
+
+
+def allowed_s(call: str, step_timeout: float) -> float:
+    """Seconds that a call may take; 0: any number."""
+    return step_timeout if call == STEP else SLOW * step_timeout
+
+
+def late(call: str, allowed: float, where: str) -> UserError:
+    return UserError(
+        f"the environment did not come back from its {call} within {allowed:g} s",
+        where=where,
+        mend=f"{KEPT}, or allow more with --step-timeout",
+    )
+
+
+def place(request: Request | None, step: int) -> str:
+    if request is None:
+        return ""
+    return f"{request.name}, step {step}" if step else request.name
+
+
+def _wrong(what: str, request: Request | None, step: int) -> UserError:
+    return UserError(what, where=place(request, step), mend=KEPT)
+
+
+def _require_observation(observation: np.ndarray, shape: tuple[int, ...], request: Request, step: int) -> None:
+    call = STEP if step else RESET
+    if observation.shape != shape:
+        raise _wrong(f"{call} gave an observation of shape {observation.shape}, not {shape}", request, step)
+    if observation.dtype != np.uint8 and not np.isfinite(observation).all():
+        raise _wrong(f"{call} gave {not_finite(observation)} in its observation", request, step)
+
+
+def not_finite(array: np.ndarray) -> str:
+    """What is not a number, and which number that is."""
+    index = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+    return f"{array[index]} as number {index[0] if len(index) == 1 else index}"
+
+
+def to_env_action(space: gymnasium.Space[Any], action: np.ndarray) -> np.ndarray:
+    """From [-1, 1] to the bounds of the environment's actions."""
+    assert isinstance(space, gymnasium.spaces.Box)
+    scaled = space.low + (action + 1.0) * 0.5 * (space.high - space.low)
+    return np.clip(scaled, space.low, space.high).astype(space.dtype)
+
+
+def as_observation(observation: Any) -> np.ndarray:
+    """float32, or uint8 for images."""
+    array = np.asarray(observation)
+    return array if array.dtype == np.uint8 else array.astype(np.float32)
+
+
+class _Late(Exception):  # never leaves this file
+    """A call has taken too long."""

@@ -1,0 +1,1 @@
+"""A run from outside: its folder and who works in it, what may change on resume, and how it is stopped."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import platform
 import sys
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,13 @@ from calql import recipes
 from calql.commit import commit
 from calql.data import Dataset, check, load, normalise_actions, split_at_jumps
 from calql.data.store import Recipe
+from calql.engine.memory import require_memory
 from calql.engine.options import RunOptions
 from calql.engine.plan import Plan, make_plan
 from calql.errors import UserError, unknown
-from calql.methods import check_combination, method_entry, preset
+from calql.methods import Method, check_combination, method_entry, preset
+from calql.options import Checked
+from calql.run_config import options_from, read_config
 from calql.tasks import DEFAULT, Task, get_task
 from calql.tasks.own import MakeEnv, env_maker, own_task
 
@@ -41,7 +44,7 @@ PACKAGES = (
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(Checked):
     """What a user names: a task, or a dataset and an environment of their own; a method; a preset."""
 
     task: str | None = None
@@ -132,17 +135,24 @@ def _logged(choice: Choice, named: Recipe | None) -> Dataset | None:
     return load(choice.dataset) if named is None else recipes.load(named.name)
 
 
+def check_methods_options(name: str, run: RunOptions, options: Any) -> Method:
+    """The method that the options make, unless they do not go together with the run's."""
+    method = method_entry(name).make(options)
+    check_combination(name, method, reference=run.reference, mixing=run.mixing)
+    return method
+
+
 def make_experiment(
     choice: Choice, task: Task, data: Dataset | None, run: RunOptions, options: Any, notes: list[str]
 ) -> Experiment:
     """Refuse what does not go together, load the data where they are not there yet, check them."""
-    method = method_entry(choice.method).make(options)
-    check_combination(choice.method, method, reference=run.reference, mixing=run.mixing)
+    method = check_methods_options(choice.method, run, options)
     data = task.load_data() if data is None else data
     data = split_at_jumps(data) if run.split_at_jumps else data
     rewards = task.method_rewards.get(choice.method, task.rewards)
     task = dataclasses.replace(task, rewards=rewards.fitted(data))
     check_combination(choice.method, method, image=data.observations.dtype == np.uint8)
+    require_memory(method, data, run, task.episode_limit)
     env = task.make_env()
     try:
         warnings = check(data, env, name=task.name)
@@ -163,7 +173,22 @@ def plan(experiment: Experiment) -> Plan:
     seeds = "one seed" if experiment.run.seeds == 1 else f"{experiment.run.seeds} seeds"
     label = f"{choice.method} on {task.name}, {seeds}"
     discount = getattr(experiment.options, "discount", 0.99)
-    return make_plan(label, task, method, experiment.run, experiment.data, held_out, discount)
+    made = make_plan(label, task, method, experiment.run, experiment.data, held_out, discount)
+    if made.workers:
+        _require_sendable(task)
+    return made
+
+
+def _require_sendable(task: Task) -> None:
+    """Worker processes are sent the function that makes an environment; not every function can be sent."""
+    try:
+        ForkingPickler.dumps(task.make_env)
+    except Exception as error:
+        raise UserError(
+            f"the function that makes the environment cannot be sent to worker processes ({error})",
+            where=task.name,
+            mend="write it with def at the top of a module, or step environments in this process with workers=0",
+        ) from None
 
 
 def describe(experiment: Experiment, command: str) -> dict[str, Any]:
@@ -193,19 +218,11 @@ def describe(experiment: Experiment, command: str) -> dict[str, Any]:
 
 def from_config(folder: Path) -> tuple[Experiment, dict[str, Any]]:
     """The experiment of an existing run, from its config.json; the data must still be the same."""
-    path = folder / "config.json"
-    try:
-        config = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise UserError(
-            "is not a run folder (no config.json)", where=str(folder), mend="name a folder that 'calql train' made"
-        ) from None
-    except ValueError:
-        raise UserError("is not valid JSON", where=str(path), mend="restore it, or start a new run") from None
-    choice = Choice(**config["choice"])
+    config = read_config(folder)
+    choice = options_from(Choice, "choice", config, folder)
+    run = options_from(RunOptions, "run", config, folder)
+    options = options_from(method_entry(choice.method).options, "options", config, folder)
     task, data, notes = resolve_task(choice)
-    run = RunOptions(**config["run"])
-    options = _set(method_entry(choice.method).options(), {k: _tuples(v) for k, v in config["options"].items()})
     experiment = make_experiment(choice, task, data, run, options, notes)
     if fingerprint(experiment.data) != config["dataset"]["fingerprint"]:
         raise UserError(
@@ -261,9 +278,9 @@ def value_like(usual: Any, name: str, text: str) -> Any:
     try:
         if kind is bool:
             return {"true": True, "false": False}[text.lower()]
-        return tuple(int(part) for part in text.split(",")) if kind is tuple else kind(text)
+        return tuple(type(usual[0])(part) for part in text.split(",")) if kind is tuple else kind(text)
     except (KeyError, ValueError):
-        wanted = {bool: "true or false", tuple: "whole numbers with commas"}.get(kind, kind.__name__)
+        wanted = {bool: "true or false", tuple: "numbers with commas", int: "a whole number", float: "a number"}[kind]
         raise UserError(f"--set {name}={text}", mend=f"it must be {wanted}") from None
 
 
@@ -271,7 +288,3 @@ def _set(target: Any, changes: Mapping[str, Any]) -> Any:
     """A copy with those fields set that it has."""
     names = {f.name for f in dataclasses.fields(target)}
     return dataclasses.replace(target, **{k: v for k, v in changes.items() if k in names})
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value

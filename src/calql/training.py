@@ -20,6 +20,7 @@ from calql.engine.checkpoint import as_disk_error
 from calql.engine.run import Run
 from calql.errors import Diverged, UserError
 from calql.experiment import Choice, Experiment
+from calql.options import Checked
 from calql.results import Display, Silent, make_sinks
 from calql.results.metrics import read_rows, write_atomically
 from calql.tasks.own import MakeEnv
@@ -42,7 +43,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Watching:
+class Watching(Checked):
     """How a run is followed; none of it changes a result."""
 
     display: Display = Silent()
@@ -67,6 +68,7 @@ def train(
     Name a task, or give a dataset (file or `Dataset`) and an environment (Gymnasium name or a function
     that makes one). Further keywords are options of the run or of the method, by their names.
     """
+    _require_kinds(dataset, env)
     data = dataset if isinstance(dataset, Dataset) else None
     own = {name: options.pop(name) for name in ("episode_limit", "reward_scale", "reward_shift") if name in options}
     choice = Choice(
@@ -82,6 +84,20 @@ def train(
     run, settings = experiments.set_options(run, settings, options, method)
     experiment = experiments.make_experiment(choice, resolved, data, run, settings, notes)
     return start(experiment, out, watching, command="calql.train(...)")
+
+
+def _require_kinds(dataset: Any, env: Any) -> None:
+    """What Python lets through and no file or command line would."""
+    if dataset is not None and not isinstance(dataset, str | Path | Dataset):
+        raise UserError(
+            f"the dataset is a {type(dataset).__name__}",
+            mend="give a file's name, or a calql.data.Dataset; calql.data.from_d4rl_arrays makes one of arrays by name",
+        )
+    if env is not None and not isinstance(env, str) and not callable(env):
+        raise UserError(
+            f"the environment is a {type(env).__name__}",
+            mend="give its Gymnasium name, or a function without arguments that makes one",
+        )
 
 
 def start(experiment: Experiment, out: str | Path | None, watching: Watching, command: str) -> Outcome:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
-from calql.errors import UserError, unknown
+from calql.errors import UserError, of_system, unknown
 
 COMMANDS = {
     "train": ("train", "pre-train on logged data, then fine-tune online"),
@@ -40,6 +41,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(module.run(words[0], words[1:]))
     except UserError as error:
         print(f"calql: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # whoever read what is printed has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        print(f"calql: {of_system(error)}", file=sys.stderr)
+        return 2
+    except MemoryError:
+        print("calql: not enough memory; use less data, fewer seeds or smaller batches", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("calql: interrupted", file=sys.stderr)

@@ -13,6 +13,7 @@ from rich.table import Table
 from calql.cli.parse import parse
 from calql.data import describe, load, render
 from calql.errors import UserError, unknown
+from calql.options import Checked
 
 
 def inspect(file: str) -> int:
@@ -45,7 +46,7 @@ class InspectOptions:
 
 
 @dataclass(frozen=True)
-class BuildOptions:
+class BuildOptions(Checked):
     """Build the dataset of a task from a seed; cached with a manifest."""
 
     name: Annotated[str, tyro.conf.Positional]

@@ -11,10 +11,11 @@ import tyro
 
 from calql import training
 from calql.cli.parse import parse
+from calql.options import Checked
 
 
 @dataclass(frozen=True)
-class EvaluateOptions:
+class EvaluateOptions(Checked):
     """Play episodes with the deterministic policy of a run's last checkpoint; prints JSON."""
 
     run: Annotated[str, tyro.conf.Positional]

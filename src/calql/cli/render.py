@@ -10,10 +10,11 @@ from typing import Annotated
 import tyro
 
 from calql.cli.parse import parse
+from calql.options import Checked
 
 
 @dataclass(frozen=True)
-class RenderOptions:
+class RenderOptions(Checked):
     """Film one episode: of a task with random actions, or of a run with its policy."""
 
     what: Annotated[str, tyro.conf.Positional]

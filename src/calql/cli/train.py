@@ -15,12 +15,13 @@ from calql import training
 from calql.cli.parse import parse, peek
 from calql.errors import UserError
 from calql.experiment import Choice
+from calql.options import Checked
 from calql.results import Progress, Silent, result_table, summarise
 from calql.tasks import DEFAULT
 
 
 @dataclass(frozen=True)
-class TrainOptions:
+class TrainOptions(Checked):
     """What to train on, with what, and where it goes."""
 
     task: str | None = None

@@ -19,6 +19,7 @@ import numpy as np
 from calql import recipes
 from calql.commit import commit
 from calql.data import Dataset, check, load, normalise_actions, split_at_jumps
+from calql.data.findings import require_sound
 from calql.data.store import Recipe
 from calql.engine.memory import require_memory
 from calql.engine.options import RunOptions
@@ -147,15 +148,17 @@ def make_experiment(
 ) -> Experiment:
     """Refuse what does not go together, load the data where they are not there yet, check them."""
     method = check_methods_options(choice.method, run, options)
+    brought = data is not None  # by the user: what this package makes itself it has checked
     data = task.load_data() if data is None else data
     data = split_at_jumps(data) if run.split_at_jumps else data
+    warnings = require_sound(data, task.episode_limit) if brought else []
     rewards = task.method_rewards.get(choice.method, task.rewards)
     task = dataclasses.replace(task, rewards=rewards.fitted(data))
     check_combination(choice.method, method, image=data.observations.dtype == np.uint8)
     require_memory(method, data, run, task.episode_limit)
     env = task.make_env()
     try:
-        warnings = check(data, env, name=task.name)
+        warnings += check(data, env, name=task.name)
         data, clipped = normalise_actions(data, env.action_space.low, env.action_space.high)  # type: ignore[attr-defined]
     finally:
         env.close()

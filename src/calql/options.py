@@ -202,7 +202,7 @@ def checked(name: str, value: Any, hint: Any) -> Any:
         require(isinstance(value, bool) or type(value).__name__ == "bool", name, value, "true or false")
         return bool(value)
     if hint is str:
-        require(isinstance(value, str), name, value, "a text")
+        require(isinstance(value, str) and value != "", name, value, "a text")
     return value
 
 

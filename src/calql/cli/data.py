@@ -12,6 +12,7 @@ from rich.table import Table
 
 from calql.cli.parse import parse
 from calql.data import describe, load, render
+from calql.data.inspect import sentence
 from calql.errors import UserError, unknown
 from calql.options import Checked
 
@@ -23,13 +24,9 @@ def inspect(file: str) -> int:
     """
     found: list[UserError] = []
     dataset = load(file, on_problem=found.append)
-    Console(soft_wrap=True).print(render(describe(dataset, [_sentence(problem) for problem in found])))
+    told = [sentence(f"{problem.what}; {problem.mend}") for problem in found]
+    Console(soft_wrap=True).print(render(describe(dataset, told)))
     return 0
-
-
-def _sentence(problem: UserError) -> str:
-    text = f"{problem.what}; {problem.mend}." if problem.mend else f"{problem.what}."
-    return text[0].upper() + text[1:]
 
 
 @dataclass(frozen=True)

@@ -216,6 +216,19 @@ def _cut(name: str, share: float) -> Callable[[Path], None]:
     return write
 
 
+def _linked(name: str, target: str) -> Callable[[Path], None]:
+    """A link in place of a file or folder of the run."""
+
+    def write(folder: Path) -> None:
+        path = folder / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        path.unlink(missing_ok=True)
+        path.symlink_to(folder.parent / target)
+
+    return write
+
+
 RUNS: dict[str, Callable[[Path], None]] = {
     "run": lambda folder: None,
     "run-empty-config": config(lambda content: {}),
@@ -235,9 +248,9 @@ RUNS: dict[str, Callable[[Path], None]] = {
     "run-other-data": _set("dataset", fingerprint="00000000"),
     "run-cut-checkpoint": _cut("checkpoints/*.npz", 0.5),
     "run-torn-metrics": lambda folder: (folder / "metrics.jsonl").write_text("{}\nnot a row\n{}\n") and None,
-    "run-linked": lambda folder: (
-        (folder / "speed.jsonl").unlink() or (folder / "speed.jsonl").symlink_to(folder.parent / "a-file")
-    ),
+    "run-linked": _linked("speed.jsonl", "a-file"),
+    "run-linked-checkpoints": _linked("checkpoints", "not-a-run"),
+    "run-linked-plots": _linked("plots", "not-a-run"),
 }
 
 

@@ -199,6 +199,11 @@ CASES: list[tuple[str, str]] = [
             ("run-cut-checkpoint", "delete it: the run goes on from the one before it"),
         )
     ),
+    ("train --resume run-linked", "speed.jsonl: is a symbolic link"),
+    ("train --resume run-linked-checkpoints", "checkpoints: is a symbolic link"),
+    ("evaluate run-linked", "speed.jsonl: is a symbolic link"),
+    ("report run-linked", "speed.jsonl: is a symbolic link"),
+    ("report run-linked-plots", "plots: is a symbolic link"),
     ("report run-list-config", "is not a JSON object"),
     ("report run-choice-text", "has str as 'choice'"),
     ("report run-seeds-text", "among its 'seeds'"),

@@ -14,11 +14,14 @@ Options = TypeVar("Options")
 CONFIG = "config.json"
 PARTS = {"choice": dict, "run": dict, "options": dict, "dataset": dict, "seeds": list, "task": str, "method": str}
 
+WRITTEN_INSIDE = ("checkpoints", "plots", "tensorboard")  # folders of a run folder that are written to
+
 
 def read_config(folder: Path) -> dict[str, Any]:
     """What config.json holds, with the parts that a run is built from in place and of the right kind."""
     path = folder / CONFIG
     config = read_object(path)
+    refuse_links(folder)
     for name in PARTS:
         if name not in config:
             raise damaged(path, f"has no '{name}'")
@@ -26,6 +29,18 @@ def read_config(folder: Path) -> dict[str, Any]:
     if not config["seeds"] or not isinstance(config["dataset"].get("fingerprint"), str):
         raise damaged(path, "has no seed, or no fingerprint of the dataset")
     return config
+
+
+def refuse_links(folder: Path) -> None:
+    """A run folder is its own: what is written or deleted through a link in it would be somebody else's file."""
+    inside = [path for name in WRITTEN_INSIDE for path in (folder / name).rglob("*")]
+    for path in (*folder.iterdir(), *inside):
+        if path.is_symlink():
+            raise UserError(
+                "is a symbolic link, and links in a run folder are not followed",
+                where=str(path),
+                mend="put the file itself there; to keep a run elsewhere, link to its whole folder",
+            )
 
 
 def check_parts(config: Mapping[str, Any], path: Path) -> None:

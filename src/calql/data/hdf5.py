@@ -67,6 +67,25 @@ def own_array(file: h5py.File, name: str, path: Path) -> h5py.Dataset:
     return node
 
 
+def require_own(path: Path) -> None:
+    """Refuse a file of any layout that points outside itself, or that unpacks to more than there is room for."""
+    with opened(path) as file:
+        waiting, seen, total = ["/"], set[int](), 0
+        while waiting:
+            group = file[waiting.pop()]
+            address = h5py.h5o.get_info(group.id).addr
+            if address in seen:  # hard links may go round in a circle
+                continue
+            seen.add(address)
+            for name in (f"{group.name.rstrip('/')}/{part}" for part in group):
+                hard = isinstance(file.get(name, getlink=True), h5py.HardLink)
+                if hard and file.get(name, getclass=True) is h5py.Group:
+                    waiting.append(name)
+                else:
+                    total += int(own_array(file, name, path).nbytes)
+        require_room(total, path)
+
+
 def _elsewhere(what: str, path: Path) -> UserError:
     return UserError(f"{what}, which is not followed", where=str(path), mend="store the array itself in the file")
 

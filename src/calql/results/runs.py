@@ -13,7 +13,7 @@ import numpy.typing as npt
 from calql.archives import read_archive
 from calql.errors import UserError
 from calql.results.metrics import Row, read_rows
-from calql.run_config import check_parts, read_object
+from calql.run_config import check_parts, read_object, refuse_links
 
 Floats = npt.NDArray[np.float64]
 
@@ -89,6 +89,7 @@ def read_run(folder: Path | str) -> Run:
         raise UserError(
             "not a run folder: it holds no config.json", where=str(place), mend="give the folder of one run"
         )
+    refuse_links(place)
     found = {moment: _calibration(place / f"calibration-{moment}.npz") for moment in ("switch", "end")}
     return Run(
         folder=place,

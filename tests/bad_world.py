@@ -244,6 +244,7 @@ RUNS: dict[str, Callable[[Path], None]] = {
     "run-later-version": _set("run", warp_factor=9),
     "run-later-option": _set("options", warp_factor=9),
     "run-unknown-method": _set("choice", method="cal-qll"),
+    "run-strangers": _set("choice", env="strange_module:Corridor-v0"),
     "run-no-data": _set("choice", dataset="gone.npz"),
     "run-other-data": _set("dataset", fingerprint="00000000"),
     "run-cut-checkpoint": _cut("checkpoints/*.npz", 0.5),

@@ -194,6 +194,7 @@ CASES: list[tuple[str, str]] = [
             ("run-later-version", "'run' has warp_factor, which this version does not know"),
             ("run-later-option", "'options' has warp_factor, which this version does not know"),
             ("run-unknown-method", "did you mean 'cal-ql'"),
+            ("run-strangers", "imports the module 'strange_module', which only its config.json names"),
             ("run-no-data", "gone.npz: no such file"),
             ("run-other-data", "the data are not those the run was started with"),
             ("run-cut-checkpoint", "delete it: the run goes on from the one before it"),
@@ -315,6 +316,8 @@ def test_disks_that_fail_while_a_report_is_written(
     assert {kind for name, kind in after.items() if name not in before} <= {"folder"}
 
 
-def test_there_are_enough_cases() -> None:
-    assert len(CASES) + len(PYTHON) >= 60
+def test_the_page_says_how_many_cases_there_are() -> None:
+    disks = 3 * 2
+    page = (Path(__file__).parents[1] / "docs" / "reliability-inputs.md").read_text()
+    assert f"harness of {len(CASES) + len(PYTHON) + disks} bad inputs" in page
     assert len({command for command, _ in CASES}) == len(CASES)

@@ -30,6 +30,7 @@ from calql.options import Checked
 from calql.run_config import options_from, read_config
 from calql.tasks import DEFAULT, Task, get_task
 from calql.tasks.own import MakeEnv, env_maker, own_task
+from calql.trust import remember, require_trusted
 
 PACKAGES = (
     "calql",
@@ -148,6 +149,7 @@ def make_experiment(
 ) -> Experiment:
     """Refuse what does not go together, load the data where they are not there yet, check them."""
     method = check_methods_options(choice.method, run, options)
+    remember(choice.env)
     brought = data is not None  # by the user: what this package makes itself it has checked
     data = task.load_data() if data is None else data
     data = split_at_jumps(data) if run.split_at_jumps else data
@@ -223,6 +225,7 @@ def from_config(folder: Path) -> tuple[Experiment, dict[str, Any]]:
     """The experiment of an existing run, from its config.json; the data must still be the same."""
     config = read_config(folder)
     choice = options_from(Choice, "choice", config, folder)
+    require_trusted(choice.env, folder)
     run = options_from(RunOptions, "run", config, folder)
     options = options_from(method_entry(choice.method).options, "options", config, folder)
     task, data, notes = resolve_task(choice)

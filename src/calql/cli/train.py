@@ -18,6 +18,7 @@ from calql.experiment import Choice
 from calql.options import Checked
 from calql.results import Progress, Silent, result_table, summarise
 from calql.tasks import DEFAULT
+from calql.trust import remember, trust_run
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class TrainOptions(Checked):
     """The run folder to make (default: runs/TASK-METHOD-TIME)."""
     resume: str | None = None
     """A run folder to go on with, from its last checkpoint."""
+    trust: bool = False
+    """With --resume: import the environment that the run names, though you never trained with it."""
     max_minutes: float | None = None
     """Checkpoint and end cleanly before so many minutes have passed."""
     tensorboard: bool = False
@@ -57,6 +60,9 @@ class TrainOptions(Checked):
 def run(command: str, words: Sequence[str]) -> int:
     if peek(words, "resume") is not None:
         flags = parse(TrainOptions, words, command=command)
+        if flags.trust:
+            trust_run(str(flags.resume))
+        remember(flags.env)
         outcome = training.resume(str(flags.resume), _watching(flags))
     else:
         outcome = _start(command, words)

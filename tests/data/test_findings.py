@@ -121,3 +121,26 @@ def test_returns_say_where_rows_are_left_out(capsys: pytest.CaptureFixture[str],
 def test_actions_are_no_problem_before_their_bounds_are_known(good: Dataset) -> None:
     assert np.abs(good.actions).max() > 1
     assert not any("action" in problem for problem in describe(good).problems)
+
+
+def test_inspect_compares_with_an_environment_where_one_is_named(
+    good: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rewards and lengths unlike the task's: 20 to 315 where it pays 0 and 1, and no end within its limit of 20."""
+    other = replace(
+        good,
+        rewards=np.linspace(20.0, 315.0, len(good)).astype(np.float32),
+        terminals=np.arange(len(good)) == len(good) - 1,
+    )
+    path = write_npz(other, tmp_path / "other.npz")
+    said = ("1 of 1 episodes are longer than the time limit of 20 steps", "may use different rewards")
+    assert main(["data", "inspect", str(path), "--split-at-jumps"]) == 2  # an option of training
+    assert main(["data", "inspect", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert not any(words in shown for words in said)
+    assert main(["data", "inspect", str(path), "--env", "corridor:Corridor-v0"]) == 0
+    shown = capsys.readouterr().out
+    assert all(words in shown.lower() for words in said)
+    wide = write_npz(replace(good, actions=np.tile(good.actions, 2)), tmp_path / "wide.npz")
+    assert main(["data", "inspect", str(wide), "--env", "corridor:Corridor-v0"]) == 0
+    assert "Actions have shape (1,) and those of" in capsys.readouterr().out

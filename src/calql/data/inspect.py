@@ -63,8 +63,8 @@ class Description:
         return (*self.errors, *self.warnings)
 
 
-def describe(dataset: Dataset, found: Sequence[str] = ()) -> Description:
-    """Count and measure; `found` are errors that reading the file brought up."""
+def describe(dataset: Dataset, found: Sequence[str] = (), episode_limit: int | None = None) -> Description:
+    """Count and measure; `found` are errors that reading the file brought up, the limit that of its environment."""
     rewards = dataset.rewards.astype(np.float64)
     terminal = dataset.terminals[dataset.episode_ends]
     facts: dict[str, Any] = {
@@ -85,7 +85,7 @@ def describe(dataset: Dataset, found: Sequence[str] = ()) -> Description:
         "constant_features": constant_features(dataset),
         "duplicate_rows": duplicate_rows(dataset),
     }
-    seen = findings(dataset)
+    seen = findings(dataset, episode_limit)
     not_read = found or _not_finite_sentences(facts["not_finite"])
     errors = (*not_read, *(sentence(f"{error.what}; {error.mend}") for error in seen.errors))
     warnings = tuple(map(sentence, seen.warnings))

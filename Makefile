@@ -24,9 +24,10 @@ docs: $(STAMP)
 clean:
 	rm -rf $(VENV) build dist site
 
-$(STAMP): pyproject.toml requirements.lock
+$(STAMP): pyproject.toml requirements-dev.lock
 	@test -n "$(PYTHON)" || { echo "calql needs Python 3.11 or 3.12: install one, or name it with PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --upgrade pip
-	$(VENV)/bin/pip install --quiet --constraint requirements.lock --editable '.[dev]'
+	$(VENV)/bin/pip install --quiet --no-deps --require-hashes --requirement requirements-dev.lock
+	$(VENV)/bin/pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $(STAMP)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable
 
 DIVERGED = 3  # exit code of a command that trained: a seed diverged
@@ -27,6 +28,23 @@ class Diverged(UserError):
 def shown(text: str) -> str:
     """A text as it may go to a terminal: control characters, which could command it, are spelled out."""
     return "".join(c if c in "\n\t" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def of_system(error: OSError, where: str = "") -> UserError:
+    """What the operating system refused, as something a user can mend."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
+    place = str(where or error.filename or "")
+    if full:
+        return UserError(
+            "the disk is full",
+            where=place,
+            mend="free some space; a run goes on from its last checkpoint with --resume",
+        )
+    return UserError(
+        (error.strerror or str(error) or type(error).__name__).lower(),
+        where=str(error.filename or place),
+        mend="check that the path is right and may be read or written",
+    )
 
 
 def unknown(kind: str, name: str, known: Iterable[str], *, where: str = "") -> UserError:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import platform
 import sys
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +21,22 @@ from calql import recipes
 from calql.commit import commit
 from calql.data import Dataset, check, load, normalise_actions, possible_returns, split_at_jumps
 from calql.data.check import RESETS, STEPS
+from calql.data.findings import require_sound
 from calql.data.store import Recipe, available_cores
+from calql.engine.memory import require_memory
 from calql.engine.options import RunOptions
 from calql.engine.plan import Plan, make_plan
 from calql.errors import UserError, unknown
-from calql.methods import check_combination, method_entry, preset
+from calql.methods import Method, check_combination, method_entry, preset
+from calql.options import Checked
+from calql.run_config import options_from
+from calql.run_config import read_config as read_whole_config
 from calql.runs.changes import changed
-from calql.runs.folder import CONFIG, require_begun
+from calql.runs.folder import require_begun
 from calql.tables import check_method, check_preset, check_task
 from calql.tasks import DEFAULT, Task, get_task
 from calql.tasks.own import MakeEnv, ScoreKind, kind_of, made_env, own_task
+from calql.trust import remember, require_trusted
 
 DISCOUNT = 0.99  # of returns in rows and reports, for methods that have none
 PROBE = (
@@ -51,7 +57,7 @@ PACKAGES = (
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(Checked):
     """What a user names: a task, or a dataset and an environment of their own; a method; a preset."""
 
     task: str | None = None
@@ -150,6 +156,13 @@ def _logged(choice: Choice, named: Recipe | None) -> Dataset | None:
     return load(choice.dataset) if named is None else recipes.load(named.name)
 
 
+def check_methods_options(name: str, run: RunOptions, options: Any) -> Method:
+    """The method that the options make, unless they do not go together with the run's."""
+    method = method_entry(name).make(options)
+    check_combination(name, method, reference=run.reference, mixing=run.mixing)
+    return method
+
+
 def make_experiment(
     choice: Choice,
     task: Task,
@@ -165,16 +178,19 @@ def make_experiment(
 
     With `probe` the environment is tried out. An existing run knows its `action_space`: then no environment is made.
     """
-    method = method_entry(choice.method).make(options)
-    check_combination(choice.method, method, reference=run.reference, mixing=run.mixing)
+    method = check_methods_options(choice.method, run, options)
+    remember(choice.env)
+    brought = data is not None  # by the user: what this package makes itself it has checked
     data = task.load_data() if data is None else data
     data = split_at_jumps(data) if run.split_at_jumps else data
+    warnings = require_sound(data, task.episode_limit) if brought else []
     rewards = task.method_rewards.get(choice.method, task.rewards)
     task = dataclasses.replace(task, rewards=rewards.fitted(data))
     check_combination(choice.method, method, image=data.observations.dtype == np.uint8)
-    warnings: list[str] = []
+    require_memory(method, data, run, task.episode_limit)
     if action_space is None:
-        task, action_space, warnings = _checked(task, data, probe=probe and not run.real, limit=run.action_limit)
+        task, action_space, compared = _checked(task, data, probe=probe and not run.real, limit=run.action_limit)
+        warnings += compared
     data = _in_unit_range(data, action_space, run)
     said = (*notes, *method.notes, *data.notes, *warnings)
     return Experiment(choice, task, data, run, options, action_space, said)
@@ -204,7 +220,22 @@ def plan(experiment: Experiment) -> Plan:
     seeds = "one seed" if experiment.run.seeds == 1 else f"{experiment.run.seeds} seeds"
     label = f"{choice.method} on {task.name}, {seeds}"
     discount = getattr(experiment.options, "discount", DISCOUNT)
-    return make_plan(label, task, method, experiment.run, experiment.data, held_out, discount)
+    made = make_plan(label, task, method, experiment.run, experiment.data, held_out, discount)
+    if made.workers:
+        _require_sendable(task)
+    return made
+
+
+def _require_sendable(task: Task) -> None:
+    """Worker processes are sent the function that makes an environment; not every function can be sent."""
+    try:
+        ForkingPickler.dumps(task.make_env)
+    except Exception as error:
+        raise UserError(
+            f"the function that makes the environment cannot be sent to worker processes ({error})",
+            where=task.name,
+            mend="write it with def at the top of a module, or step environments in this process with workers=0",
+        ) from None
 
 
 def _in_unit_range(data: Dataset, bounds: spaces.Box, run: RunOptions) -> Dataset:
@@ -257,20 +288,15 @@ def _possible(experiment: Experiment) -> tuple[float, float]:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """The config.json of a run."""
+    """The config.json of a run that was begun."""
     require_begun(folder)
-    path = folder / CONFIG
-    try:
-        config: dict[str, Any] = json.loads(path.read_text())
-    except ValueError:
-        raise UserError("is not valid JSON", where=str(path), mend="restore it, or start a new run") from None
-    return config
+    return read_whole_config(folder)
 
 
-def recorded_options(config: Mapping[str, Any]) -> tuple[RunOptions, Any]:
+def recorded_options(config: Mapping[str, Any], folder: Path) -> tuple[RunOptions, Any]:
     """The options of the run and of its method, as they were resolved when it was begun."""
-    usual = method_entry(config["choice"]["method"]).options()
-    return RunOptions(**config["run"]), _set(usual, {k: _tuples(v) for k, v in config["options"].items()})
+    usual = method_entry(options_from(Choice, "choice", config, folder).method).options
+    return options_from(RunOptions, "run", config, folder), options_from(usual, "options", config, folder)
 
 
 def from_config(
@@ -281,8 +307,9 @@ def from_config(
     An environment of one's own is not looked at, but `limit_of_code` asks how long its episodes are today.
     """
     config = read_config(folder)
-    choice = Choice(**config["choice"])
-    run, options = recorded_options(config)
+    choice = options_from(Choice, "choice", config, folder)
+    require_trusted(choice.env, folder)
+    run, options = recorded_options(config, folder)
     run = changed(run, changes, str(folder))
     known = config.get("environment", {})  # runs of before have to look at it
     if choice.env is not None and known:
@@ -353,9 +380,9 @@ def value_like(usual: Any, name: str, text: str) -> Any:
     try:
         if kind is bool:
             return {"true": True, "false": False}[text.lower()]
-        return tuple(int(part) for part in text.split(",")) if kind is tuple else kind(text)
+        return tuple(type(usual[0])(part) for part in text.split(",")) if kind is tuple else kind(text)
     except (KeyError, ValueError):
-        wanted = {bool: "true or false", tuple: "whole numbers with commas"}.get(kind, kind.__name__)
+        wanted = {bool: "true or false", tuple: "numbers with commas", int: "a whole number", float: "a number"}[kind]
         raise UserError(f"--set {name}={text}", mend=f"it must be {wanted}") from None
 
 
@@ -363,7 +390,3 @@ def _set(target: Any, changes: Mapping[str, Any]) -> Any:
     """A copy with those fields set that it has."""
     names = {f.name for f in dataclasses.fields(target)}
     return dataclasses.replace(target, **{k: v for k, v in changes.items() if k in names})
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value

@@ -19,7 +19,8 @@ def written_whole(path: Path, aside: Path | None = None) -> Iterator[BinaryIO]:
     """
     aside = aside or path.with_name(f".{path.name}.{uuid4().hex}")
     try:
-        with aside.open("wb") as file:
+        aside.unlink(missing_ok=True)
+        with aside.open("xb") as file:  # new: never through a link that somebody left under that name
             yield file
             file.flush()
             _to_disk(file.fileno())

@@ -18,6 +18,7 @@ from calql.errors import UserError
 from calql.methods.base import Method, Moment
 from calql.networks.acting import in_float32
 from calql.results import Silent
+from calql.trust import trust_run
 
 
 class LoadedPolicy:
@@ -57,8 +58,15 @@ class LoadedPolicy:
             )
 
 
-def load_policy(folder: str | Path, *, seed: int | None = None, explore: bool = False) -> LoadedPolicy:
-    """The policy of a run's last checkpoint, of its first seed unless another is named."""
+def load_policy(
+    folder: str | Path, *, seed: int | None = None, explore: bool = False, trust: bool = False
+) -> LoadedPolicy:
+    """The policy of a run's last checkpoint, of its first seed unless another is named.
+
+    `trust` says that the environment which the run names may be imported, where it is not one you trained with.
+    """
+    if trust:
+        trust_run(folder)
     experiment, config = experiments.from_config(Path(folder))
     chosen = config["seeds"][0] if seed is None else seed
     if chosen not in config["seeds"]:

@@ -17,6 +17,7 @@ from calql.engine.checkpoint import as_disk_error
 from calql.engine.run import Run
 from calql.errors import Diverged, UserError
 from calql.experiment import Choice, Experiment
+from calql.options import Checked
 from calql.results import Display, Silent, make_sinks
 from calql.results.metrics import read_rows
 from calql.runs.changes import changed, elsewhere, grows, noted, of_the_code
@@ -59,7 +60,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Watching:
+class Watching(Checked):
     """How a run is followed; none of it changes a result."""
 
     display: Display = Silent()
@@ -88,6 +89,7 @@ def train(
     Unless `probe` is off, an environment of your own is first tried out with random actions.
     """
     refuse_existing(out)
+    _require_kinds(dataset, env)
     data = dataset if isinstance(dataset, Dataset) else None
     own = {name: options.pop(name) for name in OWN if name in options}
     choice = Choice(
@@ -105,6 +107,20 @@ def train(
         watching.display.message(experiments.PROBE)
     experiment = experiments.make_experiment(choice, resolved, data, run, settings, notes, probe=probe)
     return start(experiment, out, watching, command="calql.train(...)")
+
+
+def _require_kinds(dataset: Any, env: Any) -> None:
+    """What Python lets through and no file or command line would."""
+    if dataset is not None and not isinstance(dataset, str | Path | Dataset):
+        raise UserError(
+            f"the dataset is a {type(dataset).__name__}",
+            mend="give a file's name, or a calql.data.Dataset; calql.data.from_d4rl_arrays makes one of arrays by name",
+        )
+    if env is not None and not isinstance(env, str) and not callable(env):
+        raise UserError(
+            f"the environment is a {type(env).__name__}",
+            mend="give its Gymnasium name, or a function without arguments that makes one",
+        )
 
 
 def start(experiment: Experiment, out: str | Path | None, watching: Watching, command: str) -> Outcome:
@@ -177,7 +193,7 @@ def _require_same_task(folder: Path, differences: list[str], accepted: bool) -> 
 def _goes_on(folder: Path, changes: Mapping[str, Any]) -> bool:
     """Whether a finished run is extended, which needs its last checkpoint."""
     config = experiments.read_config(folder)
-    changed(experiments.recorded_options(config)[0], changes, str(folder))
+    changed(experiments.recorded_options(config, folder)[0], changes, str(folder))
     if not grows(config, changes):
         return False
     if not has_checkpoint(folder):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -139,6 +140,60 @@ def test_what_looks_wrong_is_said(dataset: Dataset, env: Env, words: str) -> Non
     warnings = check(dataset, env, name="Line-v0")
     assert len(warnings) == 1
     assert words in warnings[0]
+
+
+def demonstrations(*, lengths: Callable[[int], int] = lambda i: 6 + i % 4, success: float = 1.0) -> Dataset:
+    """Twenty episodes that all end in a terminal step, of those lengths, with that reward there and 0 before."""
+    ends = np.cumsum([lengths(i) for i in range(20)]) - 1
+    base = logged()
+    rows = np.arange(ends[-1] + 1) % 100
+    terminals = np.isin(np.arange(ends[-1] + 1), ends)
+    return replace(
+        base.select(rows),
+        rewards=np.where(terminals, success, 0.0).astype(np.float32),
+        terminals=terminals,
+        truncated=np.zeros_like(terminals),
+    )
+
+
+def test_demonstrations_that_all_succeed_are_no_time_limits() -> None:
+    assert check(demonstrations(), Line(truncates_after=10), name="Line-v0") == []
+
+
+@pytest.mark.parametrize(
+    "dataset", [demonstrations(lengths=lambda i: 10), demonstrations(success=0.0)], ids=["one length", "no success"]
+)
+def test_what_may_be_time_limits_is_still_said(dataset: Dataset) -> None:
+    (warning,) = check(dataset, Line(truncates_after=10), name="Line-v0")
+    assert "time limits may have been recorded as 'terminals'" in warning
+
+
+@pytest.mark.parametrize(
+    ("recorded", "observed", "alike"),
+    [
+        ((0.0, 1.0), 0.0, True),  # sparse, and random steps earn nothing
+        ((-5.0, 5.0), -5.0, True),
+        ((2.5, 315.0), -5.0, False),
+        ((0.0, 1.0), -1.0, False),
+        ((-1.0, 0.0), -0.5, False),
+    ],
+)
+def test_rewards_are_compared_both_ways(recorded: tuple[float, float], observed: float, alike: bool) -> None:
+    dataset = logged()
+    rewards = np.where(np.arange(100) % 10 == 9, recorded[1], recorded[0]).astype(np.float32)
+    warnings = check(replace(dataset, rewards=rewards), Line(reward=observed), name="Line-v0")
+    assert [w for w in warnings if "different rewards" in w] == warnings
+    assert (not warnings) == alike
+
+
+def test_rewards_that_vary_need_not_overlap() -> None:
+    class Shaped(Line):
+        def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+            seen, _, *rest = super().step(action)
+            return seen, float(np.sum(action)), *rest
+
+    expert = replace(logged(), rewards=np.random.default_rng(0).uniform(1.5, 8, 100).astype(np.float32))
+    assert check(expert, Shaped(), name="Line-v0") == []
 
 
 def test_a_real_environment() -> None:

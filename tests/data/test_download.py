@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -13,6 +15,7 @@ import numpy as np
 import pytest
 
 from calql.data import download as module
+from calql.data import fetch as fetching
 from calql.data.download import Remote, download, downloaded
 from calql.data.fetch import fetch
 from calql.errors import UserError
@@ -28,6 +31,7 @@ class Server:
         self.hang_up_after: list[int] = []
         self.tag = '"v1"'
         self.body = BODY
+        self.tell_length = True
         self.ranges: list[str | None] = []
         outer = self
 
@@ -55,7 +59,8 @@ class Server:
             request.send_error(416)
             return
         request.send_response(206 if start else 200)
-        request.send_header("Content-Length", str(len(self.body) - start))
+        if self.tell_length:
+            request.send_header("Content-Length", str(len(self.body) - start))
         request.send_header("ETag", self.tag)
         request.end_headers()
         rest = self.body[start:]
@@ -132,6 +137,62 @@ def test_damaged_file_is_fetched_again(server: Server, tmp_path: Path) -> None:
     assert not got.published
     got.path.write_bytes(BODY[:-1])
     assert fetch(server.url, tmp_path / "f").path.read_bytes() == BODY
+
+
+def test_a_recorded_checksum_is_held_to_ever_after(server: Server, tmp_path: Path) -> None:
+    fetch(server.url, tmp_path / "f").path.unlink()
+    server.body, server.tag = BODY[::-1], '"v2"'
+    with pytest.raises(
+        UserError, match=r"was recorded when it was first downloaded, so it was thrown away; .*delete .*f.sha256"
+    ):
+        fetch(server.url, tmp_path / "f")
+    assert {p.name for p in tmp_path.iterdir() if p.is_file()} == {"f.sha256", ".f.lock"}
+    assert (tmp_path / "f.sha256").read_text().strip() == SHA
+    (tmp_path / "f.sha256").unlink()
+    assert fetch(server.url, tmp_path / "f").path.read_bytes() == BODY[::-1]
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_file_that_never_ends_is_thrown_away(
+    told: bool, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "MOST", 500_000)
+    server.tell_length = told
+    with pytest.raises(UserError, match="is larger than 500 kB, so it was thrown away"):
+        fetch(server.url, tmp_path / "f", sha256=SHA, pause=0.0)
+    assert {p.name for p in tmp_path.iterdir() if p.is_file()} == {".f.lock"}
+
+
+def test_a_body_that_may_be_short_is_not_taken(server: Server, tmp_path: Path) -> None:
+    """Without a length only a checksum tells whether the line broke or the file ended."""
+    server.tell_length, server.hang_up_after = False, [300_000, 300_000]
+    with pytest.raises(UserError, match="does not say how long the file is"):
+        fetch(server.url, tmp_path / "f", pause=0.0)
+    with pytest.raises(UserError, match="was expected, so it was thrown away"):
+        fetch(server.url, tmp_path / "f", sha256=SHA, pause=0.0)
+    assert {p.name for p in tmp_path.iterdir() if p.is_file()} == {".f.lock"}
+    assert fetch(server.url, tmp_path / "f", sha256=SHA, pause=0.0).path.read_bytes() == BODY
+
+
+def test_a_server_that_drips_is_given_up(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(0, 10**9, 10**6))  # every look at it is many days later
+    monkeypatch.setattr(fetching.time, "monotonic", lambda: float(next(clock)))
+    with pytest.raises(UserError, match=r"cannot be read \(0 bytes a second\)"):
+        fetch(server.url, tmp_path / "f", pause=0.0)
+    assert not (tmp_path / "f").exists()
+
+
+def test_a_file_asked_for_over_https_is_not_taken_without_it() -> None:
+    handler, request = fetching._StaySecure(), urllib.request.Request("https://here/file")
+    with pytest.raises(urllib.error.HTTPError, match="without https"):
+        handler.redirect_request(request, None, 302, "Found", {}, "http://there/file")
+    assert handler.redirect_request(request, None, 302, "Found", {}, "https://there/file") is not None
+
+
+def test_files_come_over_https_and_with_checksums_where_one_is_known() -> None:
+    for name, remote in module.REMOTES.items():
+        assert remote.minari or remote.url.startswith("https://"), name
+        assert remote.minari or remote.sha256 or name.startswith("antmaze-"), name
 
 
 def test_missing_file_and_missing_server(server: Server, tmp_path: Path) -> None:

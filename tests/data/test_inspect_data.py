@@ -11,7 +11,8 @@ from recordings import recording
 from rich.console import Console
 
 from calql.data import Dataset, concatenate, describe, from_d4rl_arrays, render
-from calql.data.inspect import Range, broken_sequence, duplicate_rows
+from calql.data.findings import broken_sequence, duplicate_rows
+from calql.data.inspect import Range
 
 
 @pytest.fixture
@@ -56,8 +57,7 @@ def test_problems_are_sentences(sparse: Dataset) -> None:
     for words in (
         "Every reward is 0",
         "No episode ends in a terminal step",
-        "3 rows have a next observation that is not the following row's",
-        "6 actions leave [-1, 1]",
+        "3 of 3 rows inside episodes have a next observation that is not the following row's",
         "2 observation features never change (0, 1)",
         "5 rows repeat an earlier row",
         "exceed 10000",

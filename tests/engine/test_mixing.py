@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_replay import LIMIT, empty, rows
 
-from calql.engine.mixing import POOLED, check_mixing, draw, offline_rows
+from calql.engine.mixing import POOLED, draw, offline_rows
+from calql.engine.options import RunOptions
 from calql.engine.replay import insert
 from calql.errors import UserError
 
@@ -35,7 +36,7 @@ def test_share_of_logged_rows(mixing: float, batch: int, logged: int, collected:
 @pytest.mark.parametrize("mixing", [-0.5, 1.01, -2.0])
 def test_other_mixing_ratios_are_refused(mixing: float) -> None:
     with pytest.raises(UserError, match="mixing"):
-        check_mixing(mixing)
+        RunOptions(mixing=mixing)
 
 
 @settings(max_examples=30, deadline=None, database=None)

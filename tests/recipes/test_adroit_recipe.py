@@ -196,3 +196,24 @@ def test_relocate_demonstrations_succeed_again() -> None:
 def test_data_of_another_task_is_refused() -> None:
     with pytest.raises(UserError, match="data of another task"):
         certify("pen-binary", DOOR_FILE)
+
+
+@pytest.mark.parametrize("task", ["pen", "door"])
+def test_certify_needs_no_more_of_a_state_than_the_first_files_have(task: str, tmp_path: Path) -> None:
+    """D4RL's v0 files know joints alone: the door stands where it was seen, and the pen's aim moves nothing."""
+    env, rng = AdroitBinary(task, ends=False), np.random.default_rng(0)
+    seen, _ = env.reset(seed=3)
+    rows: dict[str, list[np.ndarray]] = {"observations": [], "actions": [], "infos_qpos": [], "infos_qvel": []}
+    for _ in range(30):
+        state, action = env.state(), rng.uniform(-0.5, 0.5, env.action_space.shape).astype(np.float32)  # type: ignore[arg-type]
+        for name, value in zip(rows, (seen, action, state["qpos"], state["qvel"]), strict=True):
+            rows[name].append(value)
+        seen, *_ = env.step(action)
+    columns = {name: np.stack(column) for name, column in rows.items()}
+    columns |= {"rewards": np.linspace(0.1, 2.0, 30), "terminals": np.zeros(30, bool), "timeouts": np.arange(30) == 29}
+    np.savez(tmp_path / "v0.npz", **columns)  # type: ignore[arg-type]
+    report = certify(f"{task}-binary", tmp_path / "v0.npz")
+    assert report.passed, str(report)
+    assert len(report.checks) == 2
+    np.savez(tmp_path / "other.npz", **columns | {"actions": -columns["actions"]})  # type: ignore[arg-type]
+    assert not certify(f"{task}-binary", tmp_path / "other.npz").passed

@@ -145,7 +145,8 @@ def test_options_for_every_cell_that_has_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"), [("precison=x", "precision"), ("precision", "NAME=VALUE"), ("online_steps=many", "int")]
+    ("change", "said"),
+    [("precison=x", "precision"), ("precision", "NAME=VALUE"), ("online_steps=many", "a whole number")],
 )
 def test_changes_that_mean_nothing_are_refused(change: str, said: str) -> None:
     with pytest.raises(UserError, match=said):

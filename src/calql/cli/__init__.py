@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
-from calql.errors import DIVERGED, Diverged, UserError, shown, unknown
+from calql.errors import DIVERGED, Diverged, UserError, of_system, shown, unknown
 
 COMMANDS = {
     "train": ("train", "pre-train on logged data, then fine-tune online"),
@@ -41,6 +42,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"calql: {shown(str(error))}", file=sys.stderr)
         return DIVERGED if isinstance(error, Diverged) else 2
+    except BrokenPipeError:  # whoever read what is printed has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        print(f"calql: {shown(str(of_system(error)))}", file=sys.stderr)
+        return 2
+    except MemoryError:
+        print("calql: not enough memory; use less data, fewer seeds or smaller batches", file=sys.stderr)
+        return 2
     except KeyboardInterrupt as interruption:
         print(f"calql: {shown(str(interruption)) or 'interrupted'}", file=sys.stderr)
         return int(getattr(interruption, "code", 130))

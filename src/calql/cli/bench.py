@@ -23,11 +23,12 @@ from calql.cli.parse import parse, peek
 from calql.errors import UserError, unknown
 from calql.experiment import Choice
 from calql.methods import METHODS
+from calql.options import Checked
 from calql.tasks import DEFAULT, all_tasks, get_task
 
 
 @dataclass(frozen=True)
-class BenchOptions:
+class BenchOptions(Checked):
     """What to measure: updates/s of one method, or what one of the flags says. Prints JSON."""
 
     task: str = DEFAULT

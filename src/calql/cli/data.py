@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import tyro
@@ -11,24 +11,45 @@ from rich.console import Console
 from rich.table import Table
 
 from calql.cli.parse import parse
-from calql.data import describe, load, render
+from calql.data import Dataset, check, describe, load, render
+from calql.data.inspect import sentence
 from calql.errors import UserError, unknown
+from calql.options import Checked
 
 
-def inspect(file: str) -> int:
+def inspect(file: str, task: str | None = None, env: str | None = None) -> int:
     """Print what FILE (.hdf5, .npz or minari:ID) holds, and what is wrong with it.
 
-    Bad values are listed rather than refused; only a file that cannot be read at all is an error.
+    Bad values are listed rather than refused; only a file that cannot be read at all is an error. With a task or an
+    environment, it is also compared with that, as `calql train` does.
     """
     found: list[UserError] = []
     dataset = load(file, on_problem=found.append)
-    Console(soft_wrap=True).print(render(describe(dataset, [_sentence(problem) for problem in found])))
+    limit: int | None = None
+    warnings: list[str] = []
+    if (task or env) and not found:
+        limit, warnings = _compared(dataset, task, env, found.append)
+    told = [sentence(f"{problem.what}; {problem.mend}") for problem in found]
+    seen = describe(dataset, told, limit)
+    Console(soft_wrap=True).print(render(replace(seen, warnings=(*seen.warnings, *map(sentence, warnings)))))
     return 0
 
 
-def _sentence(problem: UserError) -> str:
-    text = f"{problem.what}; {problem.mend}." if problem.mend else f"{problem.what}."
-    return text[0].upper() + text[1:]
+def _compared(
+    dataset: Dataset, task: str | None, env: str | None, on_problem: Callable[[UserError], None]
+) -> tuple[int, list[str]]:
+    """The time limit of the environment, and what the comparison with it warns about."""
+    from calql.experiment import Choice, resolve_task
+
+    chosen, _, _ = resolve_task(Choice(task=task, env=env), data=dataset)
+    made = chosen.make_env()
+    try:
+        return chosen.episode_limit, check(dataset, made, name=chosen.name)
+    except UserError as problem:
+        on_problem(problem)
+        return chosen.episode_limit, []
+    finally:
+        made.close()
 
 
 @dataclass(frozen=True)
@@ -37,15 +58,19 @@ class ListOptions:
 
 
 @dataclass(frozen=True)
-class InspectOptions:
+class InspectOptions(Checked):
     """Print what a dataset holds, and what is wrong with it."""
 
     file: Annotated[str, tyro.conf.Positional]
     """.hdf5, .npz or minari:NAME."""
+    task: str | None = None
+    """Also compare it with this task's environment, which takes some random steps for it."""
+    env: str | None = None
+    """The same with an environment of your own: package:Name-v0."""
 
 
 @dataclass(frozen=True)
-class BuildOptions:
+class BuildOptions(Checked):
     """Build the dataset of a task from a seed; cached with a manifest."""
 
     name: Annotated[str, tyro.conf.Positional]
@@ -97,7 +122,7 @@ def _list(options: ListOptions) -> int:
 
 
 def _inspect(options: InspectOptions) -> int:
-    return inspect(options.file)
+    return inspect(options.file, options.task, options.env)
 
 
 def _build(options: BuildOptions) -> int:

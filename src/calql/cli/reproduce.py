@@ -11,6 +11,7 @@ import tyro
 
 from calql.cli.parse import parse
 from calql.errors import UserError
+from calql.options import Checked
 
 if TYPE_CHECKING:
     from calql.reproduce.engine import Engine
@@ -20,7 +21,7 @@ THEORY = "fig-theory"
 
 
 @dataclass(frozen=True)
-class ReproduceOptions:
+class ReproduceOptions(Checked):
     """Run the experiment behind a table or figure of the paper, and write it next to the paper's numbers.
 
     Finished cells are not run again, unfinished ones go on from their last checkpoint: give the same command again.

@@ -15,16 +15,18 @@ from calql import training
 from calql.cli.parse import parse, peek
 from calql.errors import DIVERGED, UserError, shown
 from calql.experiment import Choice
+from calql.options import Checked
 from calql.results import Progress, Silent, result_table, summarise
 from calql.runs.changes import refused
 from calql.runs.folder import refuse_existing
 from calql.runs.stops import CODES, Stops, process_start
 from calql.tasks import DEFAULT
 from calql.tasks.own import ScoreKind
+from calql.trust import remember, trust_run
 
 
 @dataclass(frozen=True)
-class TrainOptions:
+class TrainOptions(Checked):
     """What to train on, with what, and where it goes."""
 
     task: str | None = None
@@ -54,6 +56,8 @@ class TrainOptions:
     """A run folder to go on with, from its last checkpoint; with more --online-steps also a finished one."""
     accept_changes: bool = False
     """With --resume: go on although the task's rewards or episode limit have changed in the code since."""
+    trust: bool = False
+    """With --resume: import the environment that the run names, though you never trained with it."""
     max_minutes: float | None = None
     """Checkpoint and end (with exit code 124) before this command has taken so many minutes."""
     tensorboard: bool = False
@@ -85,7 +89,7 @@ def _resume(command: str, words: Sequence[str], stops: Stops) -> training.Outcom
     """The options of the run are the defaults, so that those which were given show."""
     folder = Path(str(peek(words, "resume")))
     config = experiments.read_config(folder)
-    run_options, method_options = experiments.recorded_options(config)
+    run_options, method_options = experiments.recorded_options(config, folder)
     parsed: Any = _parsed(command, words, run_options, method_options)
     given = {name: value for name in NAMES if (value := _peeked(words, name)) is not None}
     given |= {} if parsed.flags.out is None else {"out": parsed.flags.out}
@@ -97,6 +101,9 @@ def _resume(command: str, words: Sequence[str], stops: Stops) -> training.Outcom
         if value != (before := getattr(method_options, name)):
             raise refused(name, value, before, str(folder))
     changes = {name: value for name, value in vars(parsed.run).items() if value != getattr(run_options, name)}
+    if parsed.flags.trust:
+        trust_run(folder)
+    remember(parsed.flags.env)
     watching, accept = _watching(parsed.flags, stops), parsed.flags.accept_changes
     return training.resume(folder, watching, accept_changes=accept, **changes)
 

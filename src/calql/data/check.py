@@ -16,6 +16,7 @@ from calql.errors import UserError
 
 RESETS = 8
 STEPS = 200
+FEW_REWARDS = 3  # different values, up to which rewards are taken for sparse
 FAR_START = 3.0  # standard deviations of the data beyond any recorded first observation
 
 Env = gymnasium.Env[Any, Any]
@@ -135,15 +136,31 @@ def _random_steps(env: Env, space: spaces.Box) -> tuple[NDArray[np.float64], int
 
 
 def _reward_warnings(dataset: Dataset, trial: _Trial) -> list[str]:
+    """Both ways: random steps earn what was recorded, and where rewards are few numbers, these are in the other too.
+
+    Rewards that vary need not overlap: an expert's are far from those of random steps.
+    """
     low, high = float(dataset.rewards.min()), float(dataset.rewards.max())
     slack = 0.5 * (high - low) + 1e-6
     outside = (trial.rewards < low - slack) | (trial.rewards > high + slack)
-    if not outside.any():
+    foreign = _foreign(dataset.rewards, trial.rewards) or _foreign(trial.rewards, dataset.rewards)
+    if not outside.any() and not foreign:
         return []
     return [
         f"random steps earn rewards from {trial.rewards.min():g} to {trial.rewards.max():g}, recorded ones "
         f"go from {low:g} to {high:g}: data and environment may use different rewards"
     ]
+
+
+def _foreign(rewards: NDArray[Any], others: NDArray[Any]) -> bool:
+    """Whether `others` take a few values only, none of which is among the rewards, or in the range of many."""
+    values, known = np.unique(others), np.unique(rewards)
+    if len(values) > FEW_REWARDS:
+        return False
+    if len(known) <= FEW_REWARDS:
+        return not np.isclose(known[:, None], values, rtol=1e-3, atol=1e-6).any()
+    slack = 0.01 * (known[-1] - known[0])
+    return not ((values >= known[0] - slack) & (values <= known[-1] + slack)).any()
 
 
 def _end_warnings(dataset: Dataset, trial: _Trial) -> list[str]:
@@ -154,14 +171,16 @@ def _end_warnings(dataset: Dataset, trial: _Trial) -> list[str]:
             "and no recorded episode ends in a terminal step: 'terminals' may be missing, or be in 'timeouts'"
         ]
     ends = dataset.terminals[dataset.episode_ends]
-    if ends.mean() < 0.9 or trial.terminated:
+    lengths = dataset.episode_lengths
+    of_one_length = np.mean(lengths == lengths.max()) >= 0.9
+    if ends.mean() < 0.9 or trial.terminated or (_ends_in_success(dataset) and not of_one_length):
         return []
     if trial.truncated:
         return [
             f"{ends.mean():.0%} of recorded episodes end in a terminal step and the environment's were "
             "truncated: time limits may have been recorded as 'terminals'"
         ]
-    if not _ends_in_success(dataset) and 3 * np.median(dataset.episode_lengths) < STEPS:
+    if 3 * np.median(lengths) < STEPS:
         return [
             f"{ends.mean():.0%} of recorded episodes end in a terminal step and the environment did not end "
             f"one within {STEPS} random steps"
@@ -170,8 +189,9 @@ def _end_warnings(dataset: Dataset, trial: _Trial) -> list[str]:
 
 
 def _ends_in_success(dataset: Dataset) -> bool:
-    """Terminal steps earn the most there is: random actions need not get there."""
-    return bool(np.median(dataset.rewards[dataset.terminals]) >= dataset.rewards.max())
+    """Terminal steps earn the most there is, and others less: random actions need not get there."""
+    most = dataset.rewards.max()
+    return bool(np.median(dataset.rewards[dataset.terminals]) >= most > dataset.rewards.min())
 
 
 def _start_warnings(dataset: Dataset, trial: _Trial) -> list[str]:

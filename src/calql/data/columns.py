@@ -15,7 +15,8 @@ from calql.errors import UserError
 
 REQUIRED = ("observations", "actions", "rewards")
 ENDS = ("terminals", "timeouts", "episode_lengths")
-KNOWN = (*REQUIRED, "next_observations", *ENDS)
+ALSO_CALLED = {"terminated": "terminals", "truncated": "timeouts"}  # Gymnasium's names for D4RL's
+KNOWN = (*REQUIRED, "next_observations", *ENDS, *ALSO_CALLED)
 
 OnProblem = Callable[[UserError], None]
 
@@ -41,7 +42,10 @@ class Columns:
 def require_keys(present: Collection[str], source: str) -> None:
     """Stop where a column is missing, naming those that look like it."""
     missing = [key for key in REQUIRED if key not in present]
-    if not missing and any(key in present for key in ENDS):
+    for key, known in ALSO_CALLED.items():
+        if key in present and known in present:
+            raise UserError(f"has '{key}' and '{known}', which are the same", where=source, mend="keep one of them")
+    if not missing and any(key in present for key in (*ENDS, *ALSO_CALLED)):
         return
     if not missing:
         raise UserError(
@@ -66,6 +70,7 @@ def _rename(missing: Collection[str], present: Collection[str]) -> str:
 def read_columns(arrays: Mapping[str, NDArray[Any]], source: str, *, on_problem: OnProblem = stop) -> Columns:
     """Check and cast the columns; values that are not numbers go to `on_problem`, all else stops here."""
     require_keys(arrays.keys(), source)
+    arrays = {ALSO_CALLED.get(key, key): array for key, array in arrays.items()}
     observations = observation_column(arrays["observations"], "observations", source)
     rows = len(observations)
     if rows == 0:

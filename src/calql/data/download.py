@@ -14,7 +14,7 @@ from calql.data.minari_io import in_minari
 from calql.data.store import Progress, data_root
 from calql.errors import UserError, unknown
 
-D4RL = "http://rail.eecs.berkeley.edu/datasets/offline_rl"
+D4RL = "https://rail.eecs.berkeley.edu/datasets/offline_rl"
 
 
 @dataclass(frozen=True)

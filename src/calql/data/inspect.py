@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +15,10 @@ from rich.text import Text
 
 from calql.data.columns import counted
 from calql.data.dataset import Dataset
+from calql.data.findings import LAST_TERMINAL, constant_features, duplicate_rows, findings
 
 COLUMNS = ("observations", "actions", "rewards", "next_observations")
-CHUNK = 100_000
+TIMEOUTS_LEFT_OUT = re.compile(r"time-out rows? left out")  # as the reader of D4RL's layout notes it
 
 
 @dataclass(frozen=True)
@@ -53,11 +55,16 @@ class Description:
     constant_features: tuple[int, ...]  # observation features that never change
     duplicate_rows: int  # observation, action and reward all seen in an earlier row
     notes: tuple[str, ...]
-    problems: tuple[str, ...]
+    errors: tuple[str, ...]  # what `calql train` refuses
+    warnings: tuple[str, ...]  # what is probably a mistake
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        return (*self.errors, *self.warnings)
 
 
-def describe(dataset: Dataset, found: Sequence[str] = ()) -> Description:
-    """Count and measure; `found` are problems that reading the file brought up."""
+def describe(dataset: Dataset, found: Sequence[str] = (), episode_limit: int | None = None) -> Description:
+    """Count and measure; `found` are errors that reading the file brought up, the limit that of its environment."""
     rewards = dataset.rewards.astype(np.float64)
     terminal = dataset.terminals[dataset.episode_ends]
     facts: dict[str, Any] = {
@@ -75,11 +82,18 @@ def describe(dataset: Dataset, found: Sequence[str] = ()) -> Description:
         "observation_shape": dataset.observations.shape[1:],
         "observation_dtype": str(dataset.observations.dtype),
         "not_finite": not_finite(dataset),
-        "constant_features": constant_features(dataset.observations),
+        "constant_features": constant_features(dataset),
         "duplicate_rows": duplicate_rows(dataset),
     }
-    problems = (*(found or _not_finite_sentences(facts["not_finite"])), *_sentences(dataset, facts))
-    return Description(source=dataset.source, notes=dataset.notes, problems=problems, **facts)
+    seen = findings(dataset, episode_limit)
+    not_read = found or _not_finite_sentences(facts["not_finite"])
+    errors = (*not_read, *(sentence(f"{error.what}; {error.mend}") for error in seen.errors))
+    warnings = tuple(map(sentence, seen.warnings))
+    return Description(source=dataset.source, notes=dataset.notes, errors=errors, warnings=warnings, **facts)
+
+
+def sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def success_rate(dataset: Dataset) -> float | None:
@@ -96,35 +110,6 @@ def not_finite(dataset: Dataset) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def constant_features(observations: NDArray[Any]) -> tuple[int, ...]:
-    """Features of vector observations that have one value throughout; images have none."""
-    if observations.ndim != 2 or len(observations) < 2:
-        return ()
-    return tuple(int(i) for i in np.flatnonzero((observations == observations[0]).all(axis=0)))
-
-
-def duplicate_rows(dataset: Dataset) -> int:
-    """Rows whose observation, action and reward are those of an earlier row."""
-    seen: set[int] = set()
-    for start in range(0, len(dataset), CHUNK):
-        rows = slice(start, start + CHUNK)
-        parts = (dataset.observations[rows], dataset.actions[rows], dataset.rewards[rows])
-        raw = [np.ascontiguousarray(p).reshape(len(p), -1).view(np.uint8) for p in parts]
-        joined = np.ascontiguousarray(np.concatenate(raw, axis=1))
-        seen.update(map(hash, joined.view(f"V{joined.shape[1]}").ravel().tolist()))
-    return len(dataset) - len(seen)
-
-
-def broken_sequence(dataset: Dataset) -> int:
-    """Rows inside an episode whose next observation is not the observation of the following row."""
-    inside = np.flatnonzero(~(dataset.terminals | dataset.truncated))
-    if len(inside) == 0:
-        return 0
-    differs = dataset.next_observations[inside] != dataset.observations[inside + 1]
-    differs &= np.isfinite(dataset.next_observations[inside])
-    return int(differs.reshape(len(inside), -1).any(axis=1).sum())
-
-
 def _range(values: NDArray[Any]) -> Range:
     finite = values[np.isfinite(values)]
     if finite.size == 0:
@@ -134,31 +119,6 @@ def _range(values: NDArray[Any]) -> Range:
 
 def _not_finite_sentences(counts: dict[str, int]) -> list[str]:
     return [f"'{name}' holds {counted(count, 'NaN or inf value')}." for name, count in counts.items()]
-
-
-def _sentences(dataset: Dataset, facts: dict[str, Any]) -> list[str]:
-    """What else may be wrong; each a sentence that says what follows from it."""
-    found = []
-    if facts["rewards"].low == facts["rewards"].high:
-        found.append(f"Every reward is {facts['rewards'].low:g}: there is nothing to tell good from bad.")
-    if facts["terminal_share"] == 0.0:
-        found.append("No episode ends in a terminal step: returns are cut where the recording stopped.")
-    if broken := broken_sequence(dataset):
-        found.append(
-            f"{broken} rows have a next observation that is not the following row's: "
-            "an episode end may be missing there."
-        )
-    if max(abs(facts["action_low"]), abs(facts["action_high"])) > 1.0:
-        outside = int((np.abs(dataset.actions) > 1.0).any(axis=1).sum())
-        found.append(f"{outside} actions leave [-1, 1]: what exceeds the environment's bounds is clipped.")
-    if features := facts["constant_features"]:
-        named = ", ".join(map(str, features[:8])) + (", ..." if len(features) > 8 else "")
-        found.append(f"{len(features)} observation features never change ({named}).")
-    if facts["duplicate_rows"] > 0.01 * len(dataset):
-        found.append(f"{facts['duplicate_rows']} rows repeat an earlier row.")
-    if dataset.observations.ndim == 2 and np.abs(dataset.observations).max() > 1e4:
-        found.append("Some observations exceed 10000 in size: networks learn badly from such values.")
-    return found
 
 
 def render(description: Description) -> RenderableType:
@@ -173,23 +133,31 @@ def render(description: Description) -> RenderableType:
         parts += [Text("On reading:", style="bold"), *(Text(f"  - {note}") for note in description.notes)]
     if not description.problems:
         return Group(*parts, Text("No problem found.", style="green"))
-    problems = (Text(f"  - {problem}") for problem in description.problems)
-    return Group(*parts, Text("Problems:", style="bold red"), *problems)
+    for heading, style, found in (
+        ("Errors, which training refuses:", "bold red", description.errors),
+        ("Warnings:", "bold yellow", description.warnings),
+    ):
+        if found:
+            parts += [Text(heading, style=style), *(Text(f"  - {problem}") for problem in found)]
+    return Group(*parts)
 
 
 def _facts(d: Description) -> list[tuple[str, str]]:
     success = "not known: rewards do not take just two values"
     if d.success_rate is not None:
         success = f"{d.success_rate:.1%} of episodes reach a reward of {d.rewards.high:g}"
+    cut = any(TIMEOUTS_LEFT_OUT.search(note) for note in d.notes)
+    last = any(note.startswith(LAST_TERMINAL) for note in d.notes)
+    lost = " (one more is terminal, in the last row, which is left out)" if last else ""
     bad = ", ".join(f"{count} in '{name}'" for name, count in d.not_finite.items())
     return [
         ("transitions", f"{d.transitions}"),
         ("episodes", f"{d.episodes}"),
         ("episode length", f"{d.lengths}  (min / mean / max)"),
-        ("return", f"{d.returns}  (min / mean / max, undiscounted)"),
+        ("return", f"{d.returns}  (min / mean / max, undiscounted{', without time-out rows' if cut else ''})"),
         ("reward", f"{d.rewards}  (min / mean / max)"),
         ("success", success),
-        ("episode ends", f"{d.terminal_share:.1%} terminal, {d.truncated_share:.1%} truncated"),
+        ("episode ends", f"{d.terminal_share:.1%} terminal, {d.truncated_share:.1%} truncated{lost}"),
         ("observations", f"{d.observation_dtype} {list(d.observation_shape)}"),
         ("actions", f"float32 {list(d.action_shape)}, {d.action_low:g} to {d.action_high:g}"),
         ("NaN or inf", bad or "none"),

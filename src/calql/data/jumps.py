@@ -18,19 +18,19 @@ CHUNK = 8192  # rows compared at a time: images are large
 
 def split_at_jumps(data: Dataset) -> Dataset:
     """The same rows; a row before a jump ends its episode as truncated."""
-    cuts = _jumps(data) & ~(data.terminals | data.truncated)
+    cuts = jumps(data) & ~(data.terminals | data.truncated)
     if not cuts.any():
         return data
     note = f"{counted(int(cuts.sum()), 'episode')} cut where the observation jumps"
     return replace(data, truncated=data.truncated | cuts, notes=(*data.notes, note))
 
 
-def _jumps(data: Dataset) -> Bools:
+def jumps(data: Dataset) -> Bools:
     """[row]: whether the observation of the following row is another than the one recorded as next."""
-    jumps = np.zeros(len(data), np.bool_)
+    found = np.zeros(len(data), np.bool_)
     for first in range(0, len(data) - 1, CHUNK):
         rows = slice(first, min(first + CHUNK, len(data) - 1))
         following = data.observations[rows.start + 1 : rows.stop + 1]
         gap = data.next_observations[rows].astype(np.float32) - following.astype(np.float32)
-        jumps[rows] = np.linalg.norm(gap.reshape(len(gap), -1), axis=1) > TOLERANCE
-    return jumps
+        found[rows] = np.linalg.norm(gap.reshape(len(gap), -1), axis=1) > TOLERANCE
+    return found

@@ -24,6 +24,7 @@ from calql.data.columns import (
     to_float32,
 )
 from calql.data.dataset import Bools, Dataset
+from calql.data.hdf5 import require_own
 from calql.errors import UserError, unknown
 
 
@@ -95,8 +96,11 @@ def write_minari(dataset: Dataset, name: str, **about: Any) -> None:
 
 def _episodes(name: str, source: str) -> list[Any]:
     import minari
+    from minari.storage import get_dataset_path
 
     try:
+        for path in (Path(get_dataset_path(name)) / "data").glob("*.hdf5"):
+            require_own(path)
         return list(minari.load_dataset(name, download=False).iterate_episodes())
     except FileNotFoundError as error:
         known = list(minari.list_local_datasets())

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,8 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from calql.errors import UserError
+from calql.archives import read_archive
+from calql.errors import UserError, of_system
 from calql.files import written_whole
 
 KEPT = 2
@@ -63,13 +62,7 @@ class Checkpoints:
                 "holds no complete checkpoint", where=str(self._folder), mend="start the run again without --resume"
             )
         path = self._folder / f"{self.latest}{WHOLE}"
-        try:
-            with np.load(path) as found:
-                return {name: found[name] for name in found.files}
-        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
-            raise UserError(
-                f"is damaged ({error})", where=str(path), mend="delete it: the run goes on from the one before it"
-            ) from error
+        return read_archive(path, mend="delete it: the run goes on from the one before it")
 
 
 def whole(folder: Path) -> list[Path]:
@@ -84,14 +77,11 @@ def _of_c(function: str, *arguments: int) -> None:
 
 
 def as_disk_error(error: Exception, where: Path) -> Exception:
-    """A full disk as something a user can mend; anything else as it is."""
-    full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-    if full or "No space left" in str(error):
-        return UserError(
-            "the disk is full",
-            where=str(where),
-            mend="free some space, then go on from the last checkpoint with --resume",
-        )
+    """A full disk, or a path that may not be written, as something a user can mend; anything else as it is."""
+    if "No space left" in str(error):
+        error = OSError(errno.ENOSPC, str(error))
+    if isinstance(error, OSError) and (error.filename or error.errno in (errno.ENOSPC, errno.EDQUOT)):
+        return of_system(error, str(where))
     return error
 
 

@@ -6,15 +6,9 @@ import jax
 import jax.numpy as jnp
 
 from calql.engine.replay import Replay
-from calql.errors import UserError
 from calql.methods.base import Method, Transitions
 
 POOLED = -1.0
-
-
-def check_mixing(mixing: float) -> None:
-    if mixing != POOLED and not 0.0 <= mixing <= 1.0:
-        raise UserError(f"--mixing is {mixing}", mend="it must be in [0, 1], or -1 to pool all data")
 
 
 def batch_shape(method: Method) -> tuple[int, ...]:

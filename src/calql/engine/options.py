@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from calql.data.actions import LIMIT
-from calql.engine.mixing import POOLED, check_mixing
-from calql.errors import UserError
+from calql.engine.mixing import POOLED
+from calql.errors import unknown
+from calql.options import Checked, require
+from calql.reference import REFERENCES
 
 
 @dataclass(frozen=True)
-class RunOptions:
+class RunOptions(Checked):
     """Options of the engine. A task fills in the paper's numbers."""
 
     seeds: int = 4
@@ -74,43 +76,18 @@ class RunOptions:
     """Minutes between checkpoints; there is also one at the switch and one at the end."""
 
     def __post_init__(self) -> None:
-        check_mixing(self.mixing)
-        for name in (
-            "seeds",
-            "update_ratio",
-            "trajectories",
-            "capacity",
-            "evaluate_offline_every",
-            "evaluate_online_every",
-            "evaluation_episodes",
-            "block",
-            "reference_updates",
-        ):
-            self._require(name, getattr(self, name) >= 1, "at least 1")
-        for name in (
-            "offline_updates",
-            "online_steps",
-            "first_seed",
-            "checkpoint_minutes",
-            "updates_per_episode",
-            "warmup_steps",
-            "keep_episodes",
-        ):
-            self._require(name, getattr(self, name) >= 0, "at least 0")
-        self._require("lag", self.lag in (0, 1), "0 or 1")
+        super().__post_init__()
+        if self.reference not in REFERENCES:
+            raise unknown("reference value", self.reference, REFERENCES, where="--reference")
         if self.update_schedule == "step":
             for name, default in (("lag", 0), ("trajectories", 1), ("updates_per_episode", 0)):
-                self._require(name, getattr(self, name) == default, f"{default} with --update-schedule step")
-        self._require("step_timeout", self.step_timeout >= 0.0, "at least 0")
+                value = getattr(self, name)
+                require(value == default, name, value, f"{default} with --update-schedule step")
         if self.real:
-            self._require("update_schedule", self.update_schedule == "trajectory", "trajectory with --real")
-            self._require("workers", self.workers <= 0, "0 with --real")
-            self._require("step_timeout", self.step_timeout > 0.0, "above 0 with --real")
-        self._require("mixing", not self.keep_episodes or self.mixing == POOLED, "-1 with --keep-episodes")
-        self._require("hold_out", 0.0 <= self.hold_out < 1.0, "at least 0 and below 1")
-        self._require("action_limit", 0.0 < self.action_limit < 1.0, "above 0 and below 1")
-        self._require("workers", self.workers >= -1, "at least -1")
-
-    def _require(self, name: str, good: bool, allowed: str) -> None:
-        if not good:
-            raise UserError(f"--{name.replace('_', '-')} is {getattr(self, name)}", mend=f"it must be {allowed}")
+            require(
+                self.update_schedule == "trajectory", "update_schedule", self.update_schedule, "trajectory with --real"
+            )
+            require(self.workers <= 0, "workers", self.workers, "0 with --real")
+            require(self.step_timeout > 0.0, "step_timeout", self.step_timeout, "above 0 with --real")
+        pooled = not self.keep_episodes or self.mixing == POOLED
+        require(pooled, "mixing", self.mixing, "-1 with --keep-episodes")

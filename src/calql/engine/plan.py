@@ -68,9 +68,13 @@ class Plan:
     @property
     def capacity(self) -> int:
         """Rows of the online buffer: never more than the run can collect."""
-        limit = self.task.episode_limit
-        overshoot = limit * self.options.trajectories
-        return max(min(self.options.capacity, self.options.online_steps + overshoot), limit)
+        return buffer_rows(self.options, self.task.episode_limit)
+
+
+def buffer_rows(options: RunOptions, limit: int) -> int:
+    """Rows of the online buffer of one seed, in episodes of at most `limit` steps."""
+    overshoot = limit * options.trajectories
+    return max(min(options.capacity, options.online_steps + overshoot), limit)
 
 
 def make_plan(

@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from calql.errors import UserError
 from calql.networks import Spec
 from calql.networks.encoder import random_shift
 from calql.optimise import ADAM, descend
+from calql.options import Checked, require
 
 State = Any  # a method's pytree: parameters, optimiser state, numeric hyper-parameters
 Policy = Any  # the part of the state that acting needs
@@ -253,15 +253,10 @@ def last_minibatch(batch: Transitions) -> Transitions:
     return jax.tree.map(lambda column: column[-1], batch)
 
 
-def require(condition: bool, name: str, value: object, allowed: str) -> None:
-    """Refuse an option by its name on the command line."""
-    if not condition:
-        raise UserError(f"--{name.replace('_', '-')} is {value}", mend=f"it must be {allowed}")
-
-
 __all__ = [
     "METRICS",
     "Carry",
+    "Checked",
     "Defaults",
     "Meaning",
     "Method",

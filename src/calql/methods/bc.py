@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from calql.methods.base import (
     Carry,
+    Checked,
     Defaults,
     Metrics,
     Moment,
@@ -25,7 +26,7 @@ from calql.networks import Spec, Style, TanhGaussianPolicy, log_prob, make_encod
 
 
 @dataclass(frozen=True)
-class BCOptions:
+class BCOptions(Checked):
     """Options of behaviour cloning."""
 
     policy_widths: Widths = (256, 256)

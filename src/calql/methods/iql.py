@@ -21,7 +21,6 @@ from calql.methods.base import (
     last_minibatch,
     learn,
     own_defaults,
-    require,
     traced,
 )
 from calql.methods.off_policy import WeightedCloning, WeightedCloningOptions, least_q, td_loss
@@ -57,12 +56,6 @@ class IQLOptions(WeightedCloningOptions):
     """Weight of direct ascent on Q by the policy's own actions, next to the cloning."""
     ascent_weight_online: float = -1.0
     """The same after the switch; negative keeps it. Above 0: the aggressive policy update of the paper's appendix E."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(0.0 < self.expectile < 1.0, "expectile", self.expectile, "above 0 and below 1")
-        require(0.0 <= self.policy_dropout < 1.0, "policy_dropout", self.policy_dropout, "at least 0 and below 1")
-        require(self.policy_std >= 0.0, "policy_std", self.policy_std, "at least 0")
 
 
 class Numbers(NamedTuple):

@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 
 import tyro
 
-from calql.methods.base import require
+from calql.methods.base import Checked, require
 from calql.networks import Initialiser, Kernel, Precision
 
 Widths = Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT [INT ...]")]
 
 
 @dataclass(frozen=True)
-class ActorCriticOptions:
+class ActorCriticOptions(Checked):
     """Options of the learner. The defaults are the authors' code on AntMaze (preset `paper`)."""
 
     # Networks
@@ -142,19 +142,7 @@ class ActorCriticOptions:
     """Take the maximum after the importance correction (the paper's listing) and not before (its code)."""
 
     def __post_init__(self) -> None:
-        require(self.critics >= 1, "critics", self.critics, "at least 1")
-        require(
-            0 <= self.target_subset <= self.critics,
-            "target-subset",
-            self.target_subset,
-            "0 to the number of critics",
-        )
-        require(
-            0 <= self.penalised_critics <= self.critics,
-            "penalised-critics",
-            self.penalised_critics,
-            "0 to the number of critics",
-        )
-        for name in ("batch_size", "critic_steps", "backup_actions", "sampled_actions"):
-            require(getattr(self, name) >= 1, name.replace("_", "-"), getattr(self, name), "at least 1")
-        require(0.0 <= self.discount < 1.0, "discount", self.discount, "at least 0 and below 1")
+        super().__post_init__()
+        for name in ("target_subset", "penalised_critics"):
+            value = getattr(self, name)
+            require(value <= self.critics, name, value, f"0 to the number of critics, {self.critics}")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from calql.methods.base import Carry, Moment, Transitions, own_defaults, require
+from calql.methods.base import Carry, Moment, Transitions, own_defaults
 from calql.methods.td3_bc import TD3BC, TD3BCOptions, TD3State
 from calql.networks import Critics, DeterministicPolicy, draws, q_values
 
@@ -31,10 +31,6 @@ class O3FOptions(TD3BCOptions):
     """Weight of the ensemble's standard deviation in the score, next to its mean."""
     optimistic_backup: bool = False
     """Let the TD target use the best of the candidates at s' too, valued by the least critic."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.candidates >= 1, "candidates", self.candidates, "at least 1")
 
 
 class Explorer(NamedTuple):

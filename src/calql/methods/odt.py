@@ -17,6 +17,7 @@ import optax
 
 from calql import losses
 from calql.methods.base import (
+    Checked,
     Defaults,
     Metrics,
     Moment,
@@ -36,7 +37,7 @@ SPREAD_FLOOR = 1e-6  # added to the standard deviation of observations
 
 
 @dataclass(frozen=True)
-class ODTOptions:
+class ODTOptions(Checked):
     """Options of the online decision transformer; the defaults are its authors' for AntMaze."""
 
     width: int = 1024
@@ -83,14 +84,14 @@ class ODTOptions:
     """Of the products in the blocks; parameters, embeddings, norms and outputs are float32."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.width % self.heads == 0, "width", self.width, "a multiple of --heads")
         require(
-            1 <= self.acting_context <= self.training_context,
+            self.acting_context <= self.training_context,
             "acting_context",
             self.acting_context,
             "1 to --training-context",
         )
-        require(self.warmup_updates >= 1, "warmup_updates", self.warmup_updates, "at least 1")
 
 
 class Numbers(NamedTuple):

@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 
 from calql import losses
-from calql.methods.base import Carry, Defaults, Metrics, Moment, State, Transitions, require
+from calql.methods.base import Carry, Checked, Defaults, Metrics, Moment, State, Transitions
 from calql.methods.learner_options import Widths
 from calql.networks import BoundedGaussianPolicy, Critics, Initialiser, clipped_sample, q_values
 
 
 @dataclass(frozen=True)
-class OffPolicyOptions:
+class OffPolicyOptions(Checked):
     """Options of a policy and an ensemble of critics, each with its Adam."""
 
     policy_widths: Widths = (256, 256)
@@ -36,11 +36,6 @@ class OffPolicyOptions:
     target_bounds: bool = False
     """Cut TD targets to what rewards like those seen so far can add up to."""
 
-    def __post_init__(self) -> None:
-        for name in ("critics", "batch_size"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
-        require(0.0 <= self.discount < 1.0, "discount", self.discount, "at least 0 and below 1")
-
 
 @dataclass(frozen=True)
 class WeightedCloningOptions(OffPolicyOptions):
@@ -50,10 +45,6 @@ class WeightedCloningOptions(OffPolicyOptions):
     """How layers start, named after the code bases that have it."""
     weight_cap: float = 100.0
     """Largest exponential weight of one transition in the policy's loss."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.weight_cap > 0.0, "weight_cap", self.weight_cap, "above 0")
 
 
 class OffPolicy(Defaults):

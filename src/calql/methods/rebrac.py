@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from calql import losses
-from calql.methods.base import Metrics, Transitions, own_defaults, require
+from calql.methods.base import Metrics, Transitions, own_defaults
 from calql.methods.learner_options import Widths
 from calql.methods.off_policy import least_q
 from calql.methods.td3_bc import TD3BC, TD3Options, TD3State
@@ -37,10 +37,6 @@ class ReBRACOptions(TD3Options):
     """Gradient steps online at which that line would be at 0."""
     target_penalty_online: float = 0.0
     """Factor of beta_2 after the switch, on top of that."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.penalty_updates >= 1, "penalty_updates", self.penalty_updates, "at least 1")
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from calql.methods.base import (
     augment,
     learn,
     own_defaults,
-    require,
     traced,
 )
 from calql.methods.off_policy import OffPolicy, OffPolicyOptions, least_q, td_loss
@@ -55,10 +54,6 @@ class TD3Options(OffPolicyOptions):
     """Largest such noise."""
     exploration_noise: float = 0.1
     """Standard deviation of the noise on actions taken online."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.policy_delay >= 1, "policy_delay", self.policy_delay, "at least 1")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from calql.data.certify import Certifier, Check, Recording, spread_rows
 from calql.data.dataset import Bools
+from calql.data.npz import read_npz_arrays
 from calql.envs.adroit import HANDS, AdroitBinary, State
 from calql.recipes.adroit_human import read_human, replay, start_of_row, success_of
 
@@ -51,8 +52,7 @@ def check(task: str, recording: Recording) -> Sequence[Check]:
 def _columns(path: Path | None) -> Columns:
     if path is None or path.suffix != ".npz":
         return {}
-    with np.load(path, allow_pickle=False) as stored:
-        return dict(stored)
+    return read_npz_arrays(path)
 
 
 def replay_checks(task: str, path: Path) -> list[Check]:
@@ -93,16 +93,39 @@ def one_step_checks(task: str, columns: Columns) -> list[Check]:
 
 
 def recorded_state(env: AdroitBinary, columns: Columns, row: int) -> State:
-    """The state of a row, as the environment takes it."""
-    if env.task != "relocate":
+    """The state of a row, as the environment takes it; what D4RL's v0 files lack of it follows from what was seen."""
+    if f"infos_{PLACED.get(env.task)}" in columns:
         return start_of_row(env.task, columns, row)
-    # the recorded places of ball and target are not those of the observations: put them where these saw them
-    seen = columns["observations"][row]
     joints = {name: columns[f"infos_{name}"][row].astype(np.float64) for name in ("qpos", "qvel")}
+    return {**joints, **PLACES[env.task](env, joints, columns["observations"][row])}
+
+
+def _ball_and_target(env: AdroitBinary, joints: State, seen: NDArray[Any]) -> State:
+    """The recorded places of ball and target are not those of the observations: put them where these saw them."""
     env.reset(seed=0, options={"state": {**joints, "obj_pos": np.zeros(3), "target_pos": np.zeros(3)}})
     data = env.simulation.data
     palm, displaced = data.site_xpos[env.scene.S_grasp_site_id].copy(), data.xpos[env.scene.obj_body_id].copy()
-    return {**joints, "obj_pos": palm - seen[30:33] - displaced, "target_pos": palm - seen[33:36]}
+    return {"obj_pos": palm - seen[30:33] - displaced, "target_pos": palm - seen[33:36]}
+
+
+def _door(env: AdroitBinary, joints: State, seen: NDArray[Any]) -> State:
+    """The door stands where its handle was seen."""
+    env.reset(seed=0, options={"state": {**joints, "door_body_pos": np.zeros(3)}})
+    handle = env.simulation.data.site_xpos[env.scene.handle_site_id]
+    return {"door_body_pos": seen[32:35] - handle}
+
+
+def _wanted_pen(env: AdroitBinary, joints: State, seen: NDArray[Any]) -> State:
+    """How the pen should be held moves nothing: any orientation will do."""
+    return {"desired_orien": np.array([1.0, 0.0, 0.0, 0.0])}
+
+
+PLACED = {"pen": "desired_orien", "door": "door_body_pos"}  # what a state has beside the joints, in later files
+PLACES: Mapping[str, Callable[[AdroitBinary, State, NDArray[Any]], State]] = {
+    "relocate": _ball_and_target,
+    "door": _door,
+    "pen": _wanted_pen,
+}
 
 
 def _high(errors: Sequence[float]) -> str:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from calql.data.dataset import Bools, Dataset
 from calql.data.minari_io import in_minari, read_minari
+from calql.data.npz import read_npz_arrays
 from calql.data.store import BuildContext, Source
 from calql.envs.adroit import DOOR_OPEN, HANDS, PEN_COSINE, PEN_DISTANCE, RELOCATE_DISTANCE, AdroitBinary, State
 from calql.errors import UserError
@@ -34,8 +35,7 @@ class Demonstration:
 def read_human(task: str, path: Path) -> list[Demonstration]:
     """The human demonstrations of a source file, with the states that they start from."""
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            columns = dict(stored)
+        columns = read_npz_arrays(path)
         start = RECORDED[task].start
         return [
             Demonstration(start(columns, index, rows), columns["actions"][rows], columns["observations"][rows])

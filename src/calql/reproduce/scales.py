@@ -149,6 +149,8 @@ def make_cell(
     cut = {name: value for name, value in CUTS[scale](described, arm.method, paper).items() if name in usual}
     cut |= {name: experiments.value_like(usual[name], name, text) for name, text in changes.items() if name in usual}
     options = {name: value for name, value in {**arm.options, **cut}.items() if usual[name] != value}
+    accepted = experiments.set_options(run, learner, {**options, "seeds": seeds}, arm.method)
+    experiments.check_methods_options(arm.method, *accepted)
     stand_in = scale == "smoke" and described.domain != "point-maze"
     return Cell(
         task=task,

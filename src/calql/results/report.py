@@ -100,7 +100,11 @@ def _where(runs: Sequence[Run], out: Path | str | None) -> Path:
     if out is None:
         return (runs[0].folder if len(runs) == 1 else Path()) / "report.html"
     place = Path(out)
-    return place / "report.html" if place.is_dir() else place
+    if place.is_dir():
+        return place / "report.html"
+    if place.suffix.lower() not in (".html", ".htm"):
+        raise UserError("a report is an HTML page", where=str(place), mend="give --out a name that ends in .html")
+    return place
 
 
 def _page(runs: Sequence[Run], plots_folder: Path) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from calql.archives import read_archive
 from calql.errors import UserError, shown
 from calql.results.metrics import Row, read_rows
+from calql.run_config import check_parts, read_object, refuse_links
 
 Floats = npt.NDArray[np.float64]
 
@@ -89,13 +89,14 @@ def read_run(folder: Path | str) -> Run:
         raise UserError(
             "not a run folder: it holds no config.json", where=str(place), mend="give the folder of one run"
         )
+    refuse_links(place)
     found = {moment: _calibration(place / f"calibration-{moment}.npz") for moment in ("switch", "end")}
     return Run(
         folder=place,
-        config=_object(place / "config.json"),
+        config=_config(place / "config.json"),
         rows=[row for row in read_rows(place / "metrics.jsonl") if {"seed", "phase", "score"} <= row.keys()],
         speed=read_rows(place / "speed.jsonl"),
-        status=_object(place / "status.json") if (place / "status.json").is_file() else {},
+        status=read_object(place / "status.json") if (place / "status.json").is_file() else {},
         calibration={moment: read for moment, read in found.items() if read is not None},
     )
 
@@ -113,23 +114,19 @@ def labels(runs: Sequence[Run]) -> list[str]:
     return [f"{run.method} · {shown(str(run.folder))}" for run in runs]
 
 
-def _object(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text())
-    except ValueError as error:
-        raise UserError(f"not valid JSON ({error})", where=str(path), mend="restore the file") from None
-    if not isinstance(content, dict):
-        raise UserError("not a JSON object", where=str(path), mend="restore the file")
-    return content
+def _config(path: Path) -> dict[str, Any]:
+    config = read_object(path)
+    check_parts(config, path)
+    return config
 
 
 def _calibration(path: Path) -> Calibration | None:
     """None where it is not there; a file that cannot be read costs its plot, not the report."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            q = np.atleast_2d(np.asarray(file["q"], np.float64))
-            return_to_go = np.asarray(file["return_to_go"], np.float64).reshape(-1)
-            held_out = bool(file["held_out"]) if "held_out" in file else False
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile):
+        file = read_archive(path)
+        q = np.atleast_2d(np.asarray(file["q"], np.float64))
+        return_to_go = np.asarray(file["return_to_go"], np.float64).reshape(-1)
+        held_out = bool(file["held_out"]) if "held_out" in file else False
+    except (OSError, UserError, KeyError, ValueError):
         return None
     return Calibration(q, return_to_go, held_out) if q.shape[1] == return_to_go.size > 0 else None

@@ -1,0 +1,178 @@
+"""What is wrong with logged data, as far as they alone can tell: one set of checks for `data inspect` and for `train`.
+
+An error is what no training can make sense of, and is refused. A warning is what is probably a mistake.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calql.data.columns import counted
+from calql.data.dataset import Dataset
+from calql.data.jumps import jumps
+from calql.errors import UserError
+
+CHUNK = 100_000
+LARGE = 1e4  # size of an observation from which on networks learn badly
+MOST_REPEATED = 0.01  # share of rows
+SHUFFLED = 0.7  # of the distance between any two rows, at which consecutive ones are no longer neighbours
+FEWEST = 50  # rows, below which that distance says little
+SAMPLE = 100_000
+LAST_TERMINAL = "the last row is terminal and left out"  # as the reader of D4RL's layout notes it
+
+
+@dataclass(frozen=True)
+class Findings:
+    errors: tuple[UserError, ...]
+    warnings: tuple[str, ...]
+
+
+def findings(dataset: Dataset, episode_limit: int | None = None) -> Findings:
+    """Errors and warnings; with the time limit of an environment, also whether episodes keep to it."""
+    broken, inside = broken_sequence(dataset), int((~(dataset.terminals | dataset.truncated)).sum())
+    errors = [*_constant_successors(dataset), *_out_of_order(dataset, broken, inside)]
+    warnings = [
+        *_rewards(dataset),
+        *_ends(dataset),
+        *([] if errors else _missing_ends(broken)),
+        *([] if errors else _shuffled(dataset)),
+        *_features(dataset),
+        *_repeated(dataset),
+        *([] if episode_limit is None else _too_long(dataset, episode_limit)),
+    ]
+    return Findings(tuple(errors), tuple(warnings))
+
+
+def require_sound(dataset: Dataset, episode_limit: int) -> list[str]:
+    """Refuse what no training can make sense of; the warnings about the rest."""
+    found = findings(dataset, episode_limit)
+    if found.errors:
+        raise found.errors[0]
+    return list(found.warnings)
+
+
+def broken_sequence(dataset: Dataset) -> int:
+    """Rows inside an episode whose next observation is not the observation of the following row."""
+    inside = ~(dataset.terminals | dataset.truncated)
+    return int((jumps(dataset) & inside).sum())
+
+
+def duplicate_rows(dataset: Dataset) -> int:
+    """Rows whose observation, action and reward are those of an earlier row, by a checksum of 64 bits."""
+    sums = np.sort(np.concatenate([_sums(dataset, start) for start in range(0, len(dataset), CHUNK)]))
+    return int((sums[1:] == sums[:-1]).sum())
+
+
+def constant_features(dataset: Dataset) -> tuple[int, ...]:
+    """Features of vector observations that have one value throughout; images have none."""
+    observations = dataset.observations
+    if observations.ndim != 2 or len(observations) < 2:
+        return ()
+    return tuple(int(i) for i in np.flatnonzero((observations == observations[0]).all(axis=0)))
+
+
+def _sums(dataset: Dataset, start: int) -> NDArray[np.uint64]:
+    """Of each row in a chunk: its bytes as 64-bit numbers, each times an odd number of its place."""
+    rows = slice(start, start + CHUNK)
+    parts = (dataset.observations[rows], dataset.actions[rows], dataset.rewards[rows])
+    raw = [np.ascontiguousarray(part).reshape(len(part), -1).view(np.uint8) for part in parts]
+    joined = np.concatenate(raw, axis=1)
+    words = np.ascontiguousarray(np.pad(joined, ((0, 0), (0, -joined.shape[1] % 8)))).view(np.uint64)
+    factors = np.random.default_rng(0).integers(0, 2**64, words.shape[1], np.uint64) | np.uint64(1)
+    mixed = (words ^ (words >> np.uint64(29))) * factors  # the low bits of a float are often the same
+    return np.asarray((mixed ^ (mixed >> np.uint64(32))).sum(axis=1, dtype=np.uint64))
+
+
+def _constant_successors(dataset: Dataset) -> list[UserError]:
+    following = dataset.next_observations
+    if (
+        len(dataset) < 2
+        or (following != following[:1]).any()
+        or (dataset.observations == dataset.observations[:1]).all()
+    ):
+        return []
+    value = " (all zero)" if not following.any() else ""
+    return [
+        UserError(
+            f"'next_observations' are the same in every row{value}",
+            where=dataset.source,
+            mend="record them, or leave the column out: they are then taken from the following row",
+        )
+    ]
+
+
+def _out_of_order(dataset: Dataset, broken: int, inside: int) -> list[UserError]:
+    if 2 * broken <= inside:
+        return []
+    return [
+        UserError(
+            f"{broken} of {inside} rows inside episodes have a next observation that is not the following row's: "
+            "rows are out of order, or most episode ends are missing",
+            where=dataset.source,
+            mend="store rows in the order of recording, or cut episodes there with --split-at-jumps",
+        )
+    ]
+
+
+def _missing_ends(broken: int) -> list[str]:
+    if not broken:
+        return []
+    have = "row has" if broken == 1 else "rows have"
+    return [f"{broken} {have} a next observation that is not the following row's: an episode end may be missing there"]
+
+
+def _shuffled(dataset: Dataset) -> list[str]:
+    """Neighbours in time are neighbours in space, in one feature at least; rows in random order are not."""
+    inside = np.flatnonzero(~(dataset.terminals | dataset.truncated))
+    if dataset.observations.ndim != 2 or len(inside) < FEWEST:
+        return []
+    rows = inside[:: max(len(inside) // SAMPLE, 1)]
+    before = dataset.observations[rows].astype(np.float64)
+    gap = ((dataset.next_observations[rows] - before) ** 2).mean(axis=0)
+    any_two = 2.0 * before.var(axis=0)
+    moving = any_two > 0
+    if not moving.any() or not np.min(gap[moving] / any_two[moving]) >= SHUFFLED:
+        return []
+    return ["consecutive observations are as far apart as any two rows: rows may have been shuffled"]
+
+
+def _rewards(dataset: Dataset) -> list[str]:
+    low, high = float(dataset.rewards.min()), float(dataset.rewards.max())
+    return [f"every reward is {low:g}: there is nothing to tell good from bad"] if low == high else []
+
+
+def _ends(dataset: Dataset) -> list[str]:
+    if dataset.terminals.any() or any(note.startswith(LAST_TERMINAL) for note in dataset.notes):
+        return []
+    return ["no episode ends in a terminal step: returns are cut where the recording stopped"]
+
+
+def _features(dataset: Dataset) -> list[str]:
+    found = []
+    if features := constant_features(dataset):
+        named = ", ".join(map(str, features[:8])) + (", ..." if len(features) > 8 else "")
+        found.append(
+            f"{counted(len(features), 'observation feature')} never change{'s' * (len(features) == 1)} ({named})"
+        )
+    if dataset.observations.ndim == 2 and np.abs(dataset.observations).max() > LARGE:
+        found.append(f"some observations exceed {LARGE:g} in size: networks learn badly from such values")
+    return found
+
+
+def _repeated(dataset: Dataset) -> list[str]:
+    repeated = duplicate_rows(dataset)
+    return [f"{repeated} rows repeat an earlier row"] if repeated > MOST_REPEATED * len(dataset) else []
+
+
+def _too_long(dataset: Dataset, limit: int) -> list[str]:
+    lengths = dataset.episode_lengths
+    longer = int((lengths > limit).sum())
+    if 2 * longer <= len(lengths):
+        return []
+    return [
+        f"{longer} of {len(lengths)} episodes are longer than the time limit of {limit} steps ({lengths.min()} to "
+        f"{lengths.max()}): they may be of another task, or episode ends are missing"
+    ]

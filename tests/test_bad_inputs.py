@@ -1,0 +1,323 @@
+"""Bad input of every kind: one line, the exit code for it, nothing left behind, nothing lost.
+
+To add a case, add a line to CASES: the command and a part of what it must say. Files, runs and environments that
+commands name are made in bad_world.py, one line each. The commands run in that folder.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bad_world
+import calql
+import calql.files
+import corridor
+from calql.cli import main
+from calql.errors import UserError
+
+SMALL = "--seeds 1 --offline-updates 4 --online-steps 20 --quiet"  # in case that it is not refused
+OWN = f"train --dataset good.npz --env corridor:Corridor-v0 {SMALL} --out new"
+
+
+def data(name: str) -> str:
+    return f"train --dataset {name} --env corridor:Corridor-v0 {SMALL} --out new"
+
+
+def env(name: str) -> str:
+    return f"train --dataset good.npz --env bad_world:{name}-v0 {SMALL} --out new"
+
+
+CASES: list[tuple[str, str]] = [
+    # commands and names
+    ("trian", "did you mean 'train'"),
+    ("data inspct good.npz", "did you mean 'inspect'"),
+    ("train --task point-maze-narow --out new", "did you mean 'point-maze-narrow'"),
+    (f"train --task '' {SMALL} --out new", "--task is ''"),
+    (f"{OWN} --method calql", "did you mean 'cal-ql'"),
+    (f"{OWN} --preset papr", "did you mean 'paper'"),
+    (f"{OWN} --conservative-wieght 3", "did you mean 'conservative-weight'"),
+    (f"{OWN} --task point-maze-narrow", "--task and --env exclude each other"),
+    ("train --env corridor:Corridor-v0 --out new", "--dataset is missing"),
+    ("train --dataset good.npz --out new", "--env is missing"),
+    ("evaluate", "run"),
+    ("report", "run"),
+    # options
+    (f"{OWN} --seeds none", "seeds"),
+    (f"{OWN} --seeds", "seeds"),
+    (f"{OWN} --seeds 0", "at least 1"),
+    (f"{OWN} --seeds -3", "at least 1"),
+    (f"{OWN} --seeds 2.5", "seeds"),
+    (f"{OWN} --seeds 2000000", "needs at least"),
+    (f"{OWN} --seeds 99999999999999999999", "at most 2147483647"),
+    (f"{OWN} --batch-size 1000000000", "use a smaller --batch-size"),
+    (f"{OWN} --batch-size 0", "at least 1"),
+    (f"{OWN} --capacity 2000000000 --online-steps 2000000000", "use a smaller --capacity"),
+    (f"{OWN} --policy-widths 0", "--policy-widths is 0; it must be at least 1"),
+    (f"{OWN} --critic-widths 256 -3", "--critic-widths is -3"),
+    (f"{OWN} --policy-widths 2000000000", "or smaller networks"),
+    (f"{OWN} --policy-rate 0", "above 0"),
+    (f"{OWN} --critic-rate -0.1", "above 0"),
+    (f"{OWN} --target-rate 2", "above 0 and at most 1"),
+    (f"{OWN} --discount nan", "--discount is nan"),
+    (f"{OWN} --discount 1", "below 1"),
+    (f"{OWN} --gap inf", "--gap is inf"),
+    (f"{OWN} --mixing 1.5", "[0, 1], or -1"),
+    (f"{OWN} --log-std-range 2 -20", "the lower bound first"),
+    (f"{OWN} --difference-clip 3 1", "the lower bound first"),
+    (f"{OWN} --conservative-weight -5", "at least 0"),
+    (f"{OWN} --target-subset 3", "number of critics"),
+    (f"{OWN} --reference montecarlo", "did you mean 'monte-carlo'"),
+    (f"{OWN} --reference none --method bc --mixing 0.5 --reference sarsa", "takes no reference value"),
+    (f"{OWN} --critic-loss maximum", "maximum"),
+    (f"{OWN} --lag 2", "lag"),
+    (f"{OWN} --lag 1 --update-schedule step", "0 with --update-schedule step"),
+    (f"{OWN} --keep-episodes 5", "-1 with --keep-episodes"),
+    (f"{OWN} --workers -2", "--workers is -2"),
+    (f"{OWN} --workers 100000", "--workers is 100000"),
+    (f"{OWN} --hold-out 1", "below 1"),
+    (f"{OWN} --episode-limit -5", "--episode-limit is -5; it must be at least 1"),
+    (f"{OWN} --episode-limit 0", "at least 1"),
+    (f"{OWN} --episode-limit many", "not a number"),
+    (f"{OWN} --reward-scale 0", "other than 0"),
+    (f"{OWN} --reward-scale nan", "--reward-scale is nan"),
+    (f"{OWN} --max-minutes -1", "--max-minutes is -1"),
+    (f"{OWN} --max-minutes nan", "--max-minutes is nan"),
+    ("evaluate run --episodes 0", "--episodes is 0"),
+    ("evaluate run --start -1", "--start is -1"),
+    ("bench --seconds 0", "--seconds is 0"),
+    ("bench --seeds 0", "--seeds is 0"),
+    ("data build point-maze-narrow --seed -1", "--seed is -1"),
+    ("data build point-maze-narrow --size 0", "--size is 0"),
+    ("data build point-maze-narow", "did you mean"),
+    ("data download antmaze-umase", "did you mean 'antmaze-umaze'"),
+    ("data certify antmaze-umaze good.npz", "is data of another task"),
+    ("reproduce fig-idea --dry-run --seeds 0", "--seeds is 0"),
+    ("reproduce fig-idea --dry-run --max-minutes -1", "--max-minutes is -1"),
+    ("reproduce fig-idea --dry-run --jobs 0", "--jobs is 0"),
+    ("reproduce fig-idea --dry-run --set policy_rate=-1", "--policy-rate is -1"),
+    ("reproduce fig-idea --dry-run --set policy_rate=fast", "it must be a number"),
+    ("reproduce fig-idea --dry-run --set mixing=7", "--mixing is 7"),
+    ("reproduce fig-idea --dry-run --set no_such=1", "no_such"),
+    ("reproduce fig-ides --dry-run", "did you mean 'fig-idea'"),
+    # data files
+    (data("gone.npz"), "no such file"),
+    (data("folder.npz"), "is a folder, not a file"),
+    (data("a-file"), "names no kind of data file"),
+    (data("minari:no/such-v0"), "minari:no/such-v0"),
+    (data("empty.npz"), "is not a whole .npz archive"),
+    (data("empty.hdf5"), "is not a whole HDF5 file"),
+    (data("text.npz"), "is not a whole .npz archive"),
+    (data("text.hdf5"), "is not a whole HDF5 file"),
+    (data("no-rewards.npz"), "no 'rewards'"),
+    (data("no-ends.npz"), "nothing says where episodes end"),
+    (data("short.npz"), "lengths disagree"),
+    (data("nan.npz"), "'observations' holds"),
+    (data("inf.npz"), "'actions' holds"),
+    (data("huge-rewards.npz"), "'rewards' holds"),
+    (data("flags.npz"), "flags must be 0 or 1"),
+    (data("words.npz"), "not numbers"),
+    (data("discrete.npz"), "actions must be continuous"),
+    (data("no-rows.npz"), "no rows"),
+    (data("no-episode.npz"), "holds no episode"),
+    (data("wide.npz"), "observations have shape (2,) and those of wide.npz (4,)"),
+    (data("other-units.npz"), "different units"),
+    (data("pickled.npz"), "never loaded"),
+    (data("bomb.npz"), "unpacks from"),
+    (data("hollow.hdf5"), "of memory"),
+    (data("dangling.hdf5"), "'rewards' is a link"),
+    (data("soft-link.hdf5"), "'rewards' is a link"),
+    (data("external-link.hdf5"), "'rewards' is a link to good.hdf5, which is not followed"),
+    (data("external-storage.hdf5"), "lie in another file"),
+    (data("virtual.hdf5"), "is a view of other arrays"),
+    (data("group.hdf5"), "'rewards' is a group"),
+    (data("damaged.hdf5"), "is not a whole HDF5 file"),
+    ("data inspect dangling.hdf5", "'rewards' is a link"),
+    ("data inspect bomb.npz", "unpacks from"),
+    # environments
+    ("train --dataset good.npz --env nowhere:Nothing-v0 --out new", "package:Name-v0"),
+    ("train --dataset good.npz --env NoSuchEnv-v0 --out new", "cannot be made"),
+    ("train --dataset good.npz --env '' --out new", "--env is ''"),
+    (env("Unmade"), "the motor is off"),
+    (env("NoReset"), "the motor is off"),
+    (env("NoStep"), "the motor is off"),
+    (env("OldReset"), "OldReset-v0"),
+    (env("OldStep"), "OldStep-v0"),
+    (env("NaNReset"), "NaN"),
+    (env("NaNReward"), "NaN"),
+    (env("OtherShape"), "(3,)"),
+    (env("Wide"), "observations have shape (5,)"),
+    (env("TwoActions"), "actions have shape (2,)"),
+    (env("Discrete"), "only a Box can be learnt"),
+    (env("Dictionary"), "FlattenObservation"),
+    (env("Unbounded"), "not finite ranges"),
+    (env("Images"), "observations"),
+    (env("Endless"), "no time limit"),
+    # folders
+    (f"{OWN[:-3]}run", "exists already"),
+    (f"{OWN[:-3]}a-file", "exists already"),
+    (f"{OWN[:-3]}a-file/new", "not a directory"),
+    (f"{OWN[:-3]}/proc/new", "/proc/new"),
+    (f"{OWN[:-3]}{'x' * 300}", "file name too long"),
+    ("train --resume gone", "not a run folder"),
+    ("train --resume a-file", "not a directory"),
+    ("train --resume not-a-run", "not a run folder"),
+    ("evaluate gone", "not a run folder"),
+    ("report gone", "no such run folder"),
+    ("report not-a-run", "config.json"),
+    ("report run --out page.pdf", "ends in .html"),
+    ("report run --out a-file/page.html", "a-file"),
+    ("render no-such-task", "no-such-task"),
+    *(
+        (f"{command} {run}", said)
+        for command in ("train --resume", "evaluate")
+        for run, said in (
+            ("run-empty-config", "has no 'choice'"),
+            ("run-list-config", "is not a JSON object"),
+            ("run-torn-config", "is not valid JSON"),
+            ("run-deep-config", "is not valid JSON"),
+            ("run-no-choice", "has no 'choice'"),
+            ("run-choice-text", "has str as 'choice'"),
+            ("run-seeds-text", "among its 'seeds'"),
+            ("run-text-steps", "config.json: --online-steps is '20'; it must be a whole number"),
+            ("run-null-batch", "--batch-size is None"),
+            ("run-negative-rate", "config.json: --policy-rate is -1.0; it must be above 0"),
+            ("run-later-version", "'run' has warp_factor, which this version does not know"),
+            ("run-later-option", "'options' has warp_factor, which this version does not know"),
+            ("run-unknown-method", "did you mean 'cal-ql'"),
+            ("run-strangers", "imports the module 'strange_module', which only its config.json names"),
+            ("run-no-data", "gone.npz: no such file"),
+            ("run-other-data", "the data are not those the run was started with"),
+            ("run-cut-checkpoint", "delete it: the run goes on from the one before it"),
+        )
+    ),
+    ("train --resume run-linked", "speed.jsonl: is a symbolic link"),
+    ("train --resume run-linked-checkpoints", "checkpoints: is a symbolic link"),
+    ("evaluate run-linked", "speed.jsonl: is a symbolic link"),
+    ("report run-linked", "speed.jsonl: is a symbolic link"),
+    ("report run-linked-plots", "plots: is a symbolic link"),
+    ("report run-list-config", "is not a JSON object"),
+    ("report run-choice-text", "has str as 'choice'"),
+    ("report run-seeds-text", "among its 'seeds'"),
+    ("report run-torn-metrics", "line 2 is not a JSON object"),
+]  # fmt: skip
+
+PYTHON: list[tuple[dict[str, Any], str]] = [
+    ({"seeds": "2"}, "--seeds is '2'; it must be a whole number"),
+    ({"batch_size": 2.5}, "--batch-size is 2.5"),
+    ({"batch_size": float("nan")}, "--batch-size is nan"),
+    ({"discount": "high"}, "--discount is 'high'; it must be a number"),
+    ({"critic_loss": "men"}, "did you mean 'mean'"),
+    ({"update_schedule": "epoch"}, "--update-schedule is 'epoch'; it must be trajectory or step"),
+    ({"warmup_actions": None}, "--warmup-actions is None"),
+    ({"policy_widths": 256}, "several values in a row"),
+    ({"episode_limit": -5}, "--episode-limit is -5"),
+    ({"reward_scale": "2"}, "--reward-scale is '2'"),
+    ({"dataset": {"observations": np.zeros((3, 2))}}, "the dataset is a dict"),
+    ({"dataset": 3}, "the dataset is a int"),
+    ({"env": 3}, "the environment is a int"),
+    ({"env": corridor.Corridor()}, "the environment is a Corridor"),
+    ({"env": lambda: corridor.Corridor(), "episode_limit": 20, "workers": 1}, "cannot be sent to worker processes"),
+    ({"method": 3}, "--method is 3"),
+    ({"no_such_option": 3}, "no option is called 'no_such_option'"),
+]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("world")
+    bad_world.build(folder)
+    return folder
+
+
+def content(folder: Path) -> dict[str, str]:
+    """Everything in it, by name, with a checksum; a link by where it points."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink():
+            found[str(path)] = os.readlink(path)
+        else:
+            found[str(path)] = hashlib.md5(path.read_bytes()).hexdigest() if path.is_file() else "folder"
+    return found
+
+
+@contextmanager
+def untouched(folder: Path) -> Iterator[None]:
+    before = content(folder)
+    yield
+    assert content(folder) == before
+
+
+def refused(command: str, capsys: pytest.CaptureFixture[str], code: int = 2) -> str:
+    """The one line of a command that must be refused."""
+    try:
+        ended = main(shlex.split(command))
+    except SystemExit as end:  # as a shell would see it
+        ended = int(end.code or 0)
+    said = capsys.readouterr().err.strip()
+    assert ended == code, said
+    assert len(said.splitlines()) == 1, said
+    assert said.startswith("calql: ")
+    return said
+
+
+@pytest.mark.parametrize(("command", "said"), CASES, ids=lambda value: value[:70] if isinstance(value, str) else None)
+def test_commands(
+    command: str, said: str, world: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(world)
+    with untouched(world):
+        assert said in refused(command, capsys)
+
+
+@pytest.mark.parametrize(("change", "said"), PYTHON, ids=lambda value: str(value)[:50])
+def test_from_python(change: dict[str, Any], said: str, world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(world)
+    given = {"dataset": "good.npz", "env": "corridor:Corridor-v0", "out": "new", **bad_world.TINY, **change}
+    with untouched(world), pytest.raises(UserError) as raised:
+        calql.train(**given)
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def _full(*_: Any) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def _broken(*_: Any) -> None:
+    raise OSError(errno.EIO, "Input/output error")
+
+
+@pytest.mark.parametrize("command", ["report run", "report run --out page.html", "report run run --out both.html"])
+@pytest.mark.parametrize(("fault", "said"), [(_full, "the disk is full"), (_broken, "input/output error")])
+def test_disks_that_fail_while_a_report_is_written(
+    command: str,
+    fault: Callable[..., None],
+    said: str,
+    world: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(world)
+    monkeypatch.setattr(calql.files, "_to_disk", fault)
+    before = content(world)
+    assert said in refused(command, capsys)
+    after = content(world)
+    assert {name: after.get(name) for name in before} == before
+    assert {kind for name, kind in after.items() if name not in before} <= {"folder"}
+
+
+def test_the_page_says_how_many_cases_there_are() -> None:
+    disks = 3 * 2
+    page = (Path(__file__).parents[1] / "docs" / "reliability-inputs.md").read_text()
+    assert f"harness of {len(CASES) + len(PYTHON) + disks} bad inputs" in page
+    assert len({command for command, _ in CASES}) == len(CASES)

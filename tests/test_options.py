@@ -25,7 +25,7 @@ CLASSES: list[Any] = [
     RunOptions,
     Choice,
     training.Watching,
-    *{entry.options for entry in METHODS.values()},
+    *dict.fromkeys(entry.options for entry in METHODS.values()),  # in one order in every process
     *(
         kind
         for module in (bench, data, evaluate, render, reproduce, train)

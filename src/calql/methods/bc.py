@@ -82,6 +82,6 @@ class BC(Defaults):
         return BCState(Trained.fresh(policy), traced(Numbers, self.options))
 
 
-# It learns from what it collects no better than from what it has. Of actions at the bounds the likelihood would see
-# little else: an inverse tanh of 6.1 at the authors' limit, of 2.6 at this one (measured: docs/decisions/010).
+# It does not learn from what it collects better than from what it has. Actions at the bounds would rule the likelihood:
+# their inverse tanh is 6.1 at the authors' limit and 2.6 at this one (measured: docs/decisions/010).
 SETS = {"online_steps": 0, "action_limit": 0.99}

@@ -12,7 +12,8 @@ from calql import losses
 from calql.data import possible_returns
 from calql.engine import mixing
 from calql.engine.inputs import prepare
-from calql.engine.program import Program
+from calql.engine.program import Program, clear_sums
+from calql.engine.replay import empty_like
 from calql.engine.rollout import Episode
 from calql.methods import METHODS
 from calql.methods.base import Transitions
@@ -94,3 +95,28 @@ def test_rewards_seen_online_widen_the_range_of_their_seed() -> None:
     np.testing.assert_allclose(after, [[-500.0, 5.0], [-500.0, 25.0]], rtol=1e-6)
     going_on = Episode(seen, actions, np.array([0.0, 3.0]), terminal=False, success=True)
     np.testing.assert_allclose(inputs.widened(before, [going_on, None])[0], [-500.0, 2500.0], rtol=1e-6)
+
+
+def reached(*, bounded: bool) -> tuple[float, float]:
+    """Least and largest mean target of TD3, hardly held to the data, in 150 steps that are far too long."""
+    method = toy.tiny("td3-bc", target_bounds=bounded, critic_rate=0.1, target_rate=0.5, ascent_weight=1e3)
+    program, rows = Program(method), toy.logged(method)
+    keys = jnp.stack([jax.random.key(seed) for seed in range(4)])
+    learning = program.fresh(program.start(keys, toy.spec()), jnp.zeros(4, jnp.int32), rows)
+    empty = empty_like(jax.tree.map(lambda column: column[0], rows), 1)
+    replay = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], 4, axis=0), empty)
+    share, due, none = (np.full(4, count, np.int32) for count in (method.batch_size, 5, 0))
+    returns = np.tile(np.array([-500.0, 5.0], np.float32), (4, 1)) if bounded else None
+    targets = []
+    for _ in range(15):
+        learning = program.train(clear_sums(learning, np.ones(4, bool)), rows, replay, keys, share, due, none, returns)
+        targets.append(np.asarray(learning.sums["average_target"] / learning.counts))
+    return float(np.min(targets)), float(np.max(targets))
+
+
+def test_bounds_hold_what_runs_away_without_them() -> None:
+    low, high = reached(bounded=False)
+    assert high > 1000.0 or low < -1500.0
+    low, high = reached(bounded=True)
+    assert low >= -500.0 - 26.0
+    assert high <= 5.0 + 26.0

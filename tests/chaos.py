@@ -1,6 +1,6 @@
 """Kill real runs at random moments, resume them, and compare what they come to: `python -m tests.chaos --kills 100`.
 
-Moments are drawn from the whole life of a process: imports, checks, compiling, training, writing, the last report.
+Moments are drawn from the life of a process: imports, checks, compiling, training, writing, at times the last report.
 A run that was killed is resumed until it ends; its metrics.jsonl must then hold the bytes of a run that nobody touched.
 """
 
@@ -146,7 +146,7 @@ def torment(words: list[str], whole: Path, folder: Path, lasts_s: float, kills: 
         process = start("--resume", str(folder)) if resuming else start(*words, "--out", str(folder))
         if sum(tally.kills.values()) < kills:
             try:
-                process.wait(chance.uniform(0.0, lasts_s))
+                process.wait(chance.uniform(0.0, 0.7 * lasts_s))
             except subprocess.TimeoutExpired:
                 number = chance.choices([signal.SIGKILL, signal.SIGTERM, signal.SIGINT], [6, 2, 1])[0]
                 strike(process, number, folder, tally)

@@ -227,5 +227,5 @@ def as_observation(observation: Any) -> np.ndarray:
     return array if array.dtype == np.uint8 else array.astype(np.float32)
 
 
-class _Late(Exception):  # never leaves this file
+class _Late(BaseException):  # an environment may catch whatever is an Exception
     """A call has taken too long."""

@@ -39,7 +39,7 @@ def require_trusted(env: str | None, folder: Path) -> None:
         raise UserError(
             f"loading it imports the module '{env.split(':', 1)[0]}', which only its config.json names",
             where=str(folder),
-            mend=f"if you trust it, add --trust (in Python trust=True), or give its environment again: --env {env}",
+            mend="if you trust it, add --trust (in Python: trust=True)",
         )
 
 

@@ -279,7 +279,9 @@ def test_commands(
         assert said in refused(command, capsys)
 
 
-@pytest.mark.parametrize(("change", "said"), PYTHON, ids=lambda value: str(value)[:50])
+@pytest.mark.parametrize(
+    ("change", "said"), PYTHON, ids=lambda value: value if isinstance(value, str) else "-".join(value)
+)
 def test_from_python(change: dict[str, Any], said: str, world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(world)
     given = {"dataset": "good.npz", "env": "corridor:Corridor-v0", "out": "new", **bad_world.TINY, **change}

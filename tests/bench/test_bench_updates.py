@@ -11,7 +11,7 @@ import pytest
 from toy_task import noted_loops, tiny_options
 
 from calql.bench.growth import AXES, draw_growth, measure_growth
-from calql.bench.products import measure_products, products_of
+from calql.bench.products import _multiply, measure_products, products_of
 from calql.bench.updates import Shapes, measure_updates
 from calql.cli import main
 
@@ -33,6 +33,16 @@ def test_products_are_counted_with_their_loops() -> None:
 def test_products_with_a_batch_axis() -> None:
     found = list(products_of(jax.make_jaxpr(jnp.matmul)(jnp.ones((6, 3, 4)), jnp.ones((6, 4, 5))).jaxpr))
     assert [product.operations for product in found] == [6 * 120]
+
+
+def test_products_are_measured_in_the_arithmetic_of_the_update() -> None:
+    """On a GPU, a product in float32 and the same one in TF32 take different times."""
+    both = [jax.lax.Precision.HIGHEST, jax.lax.Precision.DEFAULT]
+    program = jax.make_jaxpr(lambda x: [jnp.matmul(x, x, precision=precision) for precision in both])(jnp.ones((3, 3)))
+    found = list(products_of(program.jaxpr))
+    assert [product.precision for product in found] == [(precision, precision) for precision in both]
+    again = jax.make_jaxpr(_multiply(found))([(jnp.ones((3, 3)), jnp.ones((3, 3)))] * 2)
+    assert [product.precision for product in products_of(again.jaxpr)] == [product.precision for product in found]
 
 
 def test_an_update_beside_its_products() -> None:

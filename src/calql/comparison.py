@@ -71,7 +71,7 @@ EXPECTED: Mapping[str, Expectation] = {
     "td3-bc": Expectation((0.2, 1.0), "held to data that go everywhere"),
     "o3f": Expectation((0.2, 1.0), "TD3+BC with better data online"),
     "odt": Expectation((0.5, 1.0), "asked for the return of a success, it clones what led to one"),
-    "bc": Expectation((0.0, 0.4), "clones data that go everywhere: the floor"),
+    "bc": Expectation((0.5, 1.0), "clones walks that go everywhere, the goal included"),
     "wsrl": Expectation((0.5, 1.0), "pre-trained, then on new data alone"),
     "rebrac": Expectation((0.3, 1.0), "TD3 with penalties on both sides"),
 }

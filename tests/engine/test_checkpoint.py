@@ -18,7 +18,7 @@ import hypothesis.extra.numpy as hnp
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calql.engine.checkpoint import KEPT, Checkpoints, as_disk_error, pack, unpack
@@ -35,6 +35,7 @@ def test_what_is_saved_comes_back(tmp_path: Path) -> None:
     assert back["b"][1].shape == (0, 2)
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         hnp.arrays(

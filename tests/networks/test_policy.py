@@ -50,7 +50,7 @@ def test_tanh_gaussian_starts_with_std_exp_minus_one() -> None:
     np.testing.assert_allclose(jnp.exp(gaussian.log_std), 0.368, atol=0.02)
     np.testing.assert_allclose(mode(gaussian), 0.0, atol=0.05)
     vector = TanhGaussianPolicy(Identity(), 3, 2, (8,), key=KEY, state_dependent_std=False, log_std_offset=0.0)
-    assert vector(jnp.ones((5, 3))).log_std.shape == (2,)
+    assert vector(jnp.ones((5, 3))).log_std.shape == (5, 2)
 
 
 def test_bounded_gaussian_is_not_squashed_and_cut_to_the_box() -> None:

@@ -111,7 +111,7 @@ def forward_and_backward(precision: Precision) -> dict[str, tuple[Callable[..., 
     network = MLP(3, 2, (8, 8), key=KEY, style=style, layer_norm=True)
     critics = Critics(Identity(), 3, 2, (8, 8), count=2, key=KEY, style=style)
     pixels, _ = make_encoder(Spec((8, 8, 3), 2, image=True), KEY, precision=precision)
-    sizes = {"steps": 4, "width": 8, "layers": 2, "heads": 2, "dropout": 0.0}
+    sizes = {"time_steps": 4, "width": 8, "layers": 2, "heads": 2, "dropout": 0.0}
     transformer = DecisionTransformer(Identity(), 3, 2, **sizes, key=KEY, precision=precision)  # type: ignore[arg-type]
     states, actions = jnp.ones((4, 3)), jnp.ones((4, 5, 2))
 
@@ -123,7 +123,10 @@ def forward_and_backward(precision: Precision) -> dict[str, tuple[Callable[..., 
         "perceptron": (summed(lambda n, x: n(x)), (network, states)),
         "critics": (summed(lambda n, s, a: q_values(n, s, a)), (critics, states, actions)),
         "encoder": (summed(lambda n, x: n(x)), (pixels, jnp.ones((4, 8, 8, 3), jnp.uint8))),
-        "transformer": (summed(lambda n, r, s, a: n(r, s, a)), (transformer, jnp.ones(4), states, actions[:, 0])),
+        "transformer": (
+            summed(lambda n, r, s, a: n(r, s, a, jnp.arange(4))),
+            (transformer, jnp.ones(4), states, actions[:, 0]),
+        ),
     }
 
 

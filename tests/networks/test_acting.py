@@ -15,6 +15,7 @@ from calql.methods.base import Moment, Spec
 from calql.networks.acting import Turned, as_trained, for_acting
 
 VECTOR, IMAGE = Spec((5,), 3), Spec((16, 16, 3), 3, image=True)
+LARGER = {"cal-ql": 4.0, "odt": 1.0}  # fresh policies of Cal-QL hardly act at all
 SMALL: dict[str, Any] = {"cal-ql": {"policy_widths": (32, 32)}, "odt": {"width": 8, "layers": 2, "heads": 2}}
 
 
@@ -22,7 +23,7 @@ def made(name: str, spec: Spec, precision: str) -> tuple[Any, Any]:
     options = method_entry(name).options(precision=precision, **SMALL[name])
     method = method_entry(name).make(options)
     policy = jax.device_get(method.policy(method.init(jax.random.key(0), spec)))
-    return method, jax.tree.map(lambda leaf: np.float32(4.0) * leaf, policy)  # fresh ones hardly act at all
+    return method, jax.tree.map(lambda leaf: np.float32(LARGER[name]) * leaf, policy)
 
 
 def action(method: Any, policy: Any, spec: Spec) -> np.ndarray:

@@ -35,7 +35,7 @@ def test_layer_norm_and_its_gradient_are_those_of_the_library() -> None:
     x, weights = 3.0 + jax.random.normal(KEY, (6, 16)), jax.random.normal(jax.random.key(1), (6, 16))
     scale, shift = jax.random.normal(jax.random.key(2), (2, 16))
     mine = eqx.tree_at(lambda norm: (norm.scale, norm.shift), Norm(16), (scale, shift))
-    theirs = eqx.tree_at(lambda norm: (norm.weight, norm.bias), eqx.nn.LayerNorm(16), (scale, shift))
+    theirs = eqx.tree_at(lambda norm: (norm.weight, norm.bias), eqx.nn.LayerNorm(16, eps=1e-6), (scale, shift))
     np.testing.assert_allclose(mine(x), jax.vmap(theirs)(x), atol=1e-5)
     ours = jax.grad(lambda x: jnp.sum(weights * mine(x)))(x)
     np.testing.assert_allclose(ours, jax.grad(lambda x: jnp.sum(weights * jax.vmap(theirs)(x)))(x), atol=1e-5)

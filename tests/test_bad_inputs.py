@@ -165,12 +165,12 @@ CASES: list[tuple[str, str]] = [
     # folders
     (f"{OWN[:-3]}run", "exists already"),
     (f"{OWN[:-3]}a-file", "exists already"),
-    (f"{OWN[:-3]}a-file/new", "not a directory"),
+    (f"{OWN[:-3]}a-file/new", "a part of its path is a file"),
     (f"{OWN[:-3]}/proc/new", "/proc/new"),
-    (f"{OWN[:-3]}{'x' * 300}", "file name too long"),
+    (f"{OWN[:-3]}{'x' * 300}", "cannot be made: File name too long"),
     ("train --resume gone", "not a run folder"),
-    ("train --resume a-file", "not a directory"),
-    ("train --resume not-a-run", "not a run folder"),
+    ("train --resume a-file", "is not a run folder"),
+    ("train --resume not-a-run", "was ended before it had begun"),
     ("evaluate gone", "not a run folder"),
     ("report gone", "no such run folder"),
     ("report not-a-run", "config.json"),
@@ -178,8 +178,8 @@ CASES: list[tuple[str, str]] = [
     ("report run --out a-file/page.html", "a-file"),
     ("render no-such-task", "no-such-task"),
     *(
-        (f"{command} {run}", said)
-        for command in ("train --resume", "evaluate")
+        (f"{command} {run}{more}", said)
+        for command, more in (("train --resume", " --online-steps 40"), ("evaluate", ""))  # the run is finished: extended
         for run, said in (
             ("run-empty-config", "has no 'choice'"),
             ("run-list-config", "is not a JSON object"),

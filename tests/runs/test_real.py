@@ -81,7 +81,7 @@ def test_stopped_within_a_collected_episode_of_any_order(
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"update_schedule": "step", "lag": 0, "trajectories": 1}, "--update-schedule is step"),
+        ({"update_schedule": "step", "lag": 0, "trajectories": 1}, "--update-schedule is 'step'"),
         ({"workers": 2}, "--workers is 2; it must be 0 with --real"),
         ({"step_timeout": 0.0}, "--step-timeout is 0.0"),
     ],

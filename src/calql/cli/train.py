@@ -78,11 +78,12 @@ def run(command: str, words: Sequence[str]) -> int:
 
 
 def _minutes(words: Sequence[str]) -> float | None:
-    """The time limit, before the rest is parsed; what is no number is refused there."""
+    """The time limit, before the rest is parsed; what is no number above 0 is refused there."""
     try:
-        return float(peek(words, "max-minutes") or peek(words, "max_minutes") or "none")
+        minutes = float(peek(words, "max-minutes") or peek(words, "max_minutes") or "none")
     except ValueError:
         return None
+    return minutes if minutes > 0.0 else None
 
 
 def _resume(command: str, words: Sequence[str], stops: Stops) -> training.Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -78,9 +79,8 @@ def _made(folder: Path) -> Path:
             "cannot be made: a part of its path is a file", where=str(folder), mend="choose another --out"
         ) from None
     except OSError as error:
-        mendable = as_disk_error(error, folder)
-        if isinstance(mendable, UserError):
-            raise mendable from error
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise as_disk_error(error, folder) from error
         raise UserError(f"cannot be made: {error.strerror}", where=str(folder), mend="choose another --out") from error
     return folder
 

@@ -179,7 +179,7 @@ CASES: list[tuple[str, str]] = [
     ("render no-such-task", "no-such-task"),
     *(
         (f"{command} {run}{more}", said)
-        for command, more in (("train --resume", " --online-steps 40"), ("evaluate", ""))  # the run is finished: extended
+        for command, more in (("train --resume", " --online-steps 40"), ("evaluate", ""))  # a finished run is extended
         for run, said in (
             ("run-empty-config", "has no 'choice'"),
             ("run-list-config", "is not a JSON object"),

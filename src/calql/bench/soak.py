@@ -76,13 +76,7 @@ def soak_options(task: str, method: str, given: Mapping[str, Any]) -> dict[str, 
 
 
 def measure_soak(
-    task: str,
-    method: str,
-    options: Mapping[str, Any],
-    *,
-    minutes: float,
-    keep: Path | None = None,
-    every_s: float = EVERY_S,
+    task: str, method: str, options: Mapping[str, Any], *, minutes: float, keep: Path | None = None
 ) -> dict[str, Any]:
     """Train for so long in a folder that is thrown away, or kept, and say what the processes held meanwhile."""
     require_proc()
@@ -96,7 +90,7 @@ def measure_soak(
     with tempfile.TemporaryDirectory() as place:
         folder = keep or Path(place) / "run"
         watching = training.Watching(display=position, max_minutes=minutes)
-        with sampled(look, every_s) as samples:
+        with sampled(look, EVERY_S) as samples:
             go_on(folder, task, method, chosen, watching)
         MetricsLog(folder / SAMPLES).append([dataclasses.asdict(sample) for sample in samples])
         buffer, run = buffer_of(folder)

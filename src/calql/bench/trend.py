@@ -19,7 +19,7 @@ def summary(seconds: Sequence[float], values: Sequence[float], warm: float) -> d
     kept = times >= warm
     if not kept.any():
         return {"first": None, "last": None, "largest": None, "slope_per_hour": None, "spread_per_hour": None}
-    slope, spread = slope_per_hour(times[kept], found[kept])
+    slope, spread = slope_per_hour(times[kept].tolist(), found[kept].tolist())
     return {
         "first": float(found[kept][0]),
         "last": float(found[kept][-1]),

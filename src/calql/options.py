@@ -175,6 +175,7 @@ RANGES: Mapping[str, Range] = {
     "transitions": FROM_ONE,
     "seconds": POSITIVE,
     "run": NOT_NEGATIVE,  # minutes that `calql bench` trains for
+    "soak": NOT_NEGATIVE,  # likewise
 }
 
 

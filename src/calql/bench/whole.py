@@ -30,7 +30,7 @@ def measure_run(
     with tempfile.TemporaryDirectory() as place:
         folder = keep or Path(place) / "run"
         before = len(read_rows(folder / "speed.jsonl"))
-        outcome = _go_on(folder, task, method, options, training.Watching(max_minutes=minutes))
+        outcome = go_on(folder, task, method, options, training.Watching(max_minutes=minutes))
         rows = read_rows(folder / "speed.jsonl")[before:]
         MetricsLog(folder / PARTS).append([{"wall_s": time.monotonic() - begun}])
         parts = [row["wall_s"] for row in read_rows(folder / PARTS)]
@@ -45,7 +45,7 @@ def measure_run(
     }
 
 
-def _go_on(
+def go_on(
     folder: Path, task: str, method: str, options: Mapping[str, Any], watching: training.Watching
 ) -> training.Outcome:
     """Start the run in the folder, or resume it if it is the same one."""

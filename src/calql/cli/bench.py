@@ -17,6 +17,7 @@ from calql.bench.environments import distinct, measure_env
 from calql.bench.growth import AXES, draw_growth, measure_growth
 from calql.bench.products import measure_products
 from calql.bench.scaling import measure_scaling
+from calql.bench.soak import in_a_line, measure_soak
 from calql.bench.updates import Shapes, measure_updates
 from calql.bench.whole import measure_run
 from calql.cli.parse import parse, peek
@@ -38,7 +39,7 @@ class BenchOptions(Checked):
     preset: str = "paper"
     """Options as a named source has them."""
     seeds: tuple[int, ...] = (1, 4)
-    """Numbers of seeds to train at once."""
+    """Numbers of seeds to train at once; --soak takes the last."""
     observation: int | None = None
     """Observation size (default: the task's)."""
     action: int | None = None
@@ -59,10 +60,12 @@ class BenchOptions(Checked):
     """An update beside its matrix products alone."""
     run: float = 0.0
     """Train on the task for this many minutes: updates/s, steps/s and the share of time that the device waits."""
+    soak: float = 0.0
+    """Train on the task for this many minutes: does memory grow, and is that the replay buffer? (Linux)"""
     set: tuple[str, ...] = ()
-    """Options of the engine for --run, as NAME=VALUE, for example lag=1."""
+    """Options of the engine for --run and --soak, as NAME=VALUE, for example lag=1."""
     keep: str | None = None
-    """Keep the folder of --run here; a run that is there already is gone on with."""
+    """Keep the folder of --run or --soak here; a run that is there already is gone on with."""
     axes: tuple[str, ...] = tuple(AXES)
     """What --growth follows."""
     out: str | None = None
@@ -125,14 +128,17 @@ def _chosen(options: BenchOptions) -> Measure:
         "growth": _growth,
         "products": _products,
         "run": _whole_run,
+        "soak": _soak,
     }
     asked = [name for name in subjects if getattr(options, name)]
     if len(asked) > 1:
         raise UserError(f"--{asked[0]} and --{asked[1]} exclude each other", mend="measure one after the other")
-    if options.set and not options.run:
-        raise UserError("--set without --run", mend="options of the engine matter to a whole run: add --run MINUTES")
-    if options.keep is not None and not (options.run and len(options.seeds) == 1):
-        raise UserError("--keep is for one run", mend="add --run MINUTES and one number of --seeds")
+    if options.set and not (options.run or options.soak):
+        mend = "options of the engine matter to a whole run: add --run MINUTES, or --soak MINUTES"
+        raise UserError("--set without --run", mend=mend)
+    if options.keep is not None and not (options.soak or (options.run and len(options.seeds) == 1)):
+        mend = "add --run MINUTES and one number of --seeds, or --soak MINUTES"
+        raise UserError("--keep is for one run", mend=mend)
     if any(count < 1 for count in options.seeds):
         raise UserError(f"--seeds is {min(options.seeds)}", mend="it must be at least 1")
     return subjects[asked[0]] if asked else _updates
@@ -196,6 +202,22 @@ def _products(options: BenchOptions, learner: Any) -> list[dict[str, Any]]:
 
 
 def _whole_run(options: BenchOptions, learner: Any) -> list[dict[str, Any]]:
+    changes = _changes(options, learner)
+    return [
+        measure_run(options.task, options.method, {**changes, "seeds": seeds}, minutes=options.run, keep=_kept(options))
+        for seeds in options.seeds
+    ]
+
+
+def _soak(options: BenchOptions, learner: Any) -> list[dict[str, Any]]:
+    changes = {**_changes(options, learner), "seeds": options.seeds[-1]}
+    found = measure_soak(options.task, options.method, changes, minutes=options.soak, keep=_kept(options))
+    _tell(in_a_line(found))
+    return [found]
+
+
+def _changes(options: BenchOptions, learner: Any) -> dict[str, Any]:
+    """The learner's options, and those of the engine that --set names."""
     choice = Choice(task=options.task, method=options.method, preset=options.preset)
     usual = vars(experiments.defaults(choice, get_task(options.task))[0])
     changes = dataclasses.asdict(learner)
@@ -203,8 +225,8 @@ def _whole_run(options: BenchOptions, learner: Any) -> list[dict[str, Any]]:
         if name not in usual:
             raise unknown("option of the engine", name, usual, where="--set")
         changes[name] = experiments.value_like(usual[name], name, text)
-    keep = None if options.keep is None else Path(options.keep)
-    return [
-        measure_run(options.task, options.method, {**changes, "seeds": seeds}, minutes=options.run, keep=keep)
-        for seeds in options.seeds
-    ]
+    return changes
+
+
+def _kept(options: BenchOptions) -> Path | None:
+    return None if options.keep is None else Path(options.keep)

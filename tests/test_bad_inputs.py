@@ -320,6 +320,6 @@ def test_disks_that_fail_while_a_report_is_written(
 
 def test_the_page_says_how_many_cases_there_are() -> None:
     disks = 3 * 2
-    page = (Path(__file__).parents[1] / "docs" / "reliability-inputs.md").read_text()
+    page = (Path(__file__).parents[1] / "docs" / "reliability.md").read_text()
     assert f"harness of {len(CASES) + len(PYTHON) + disks} bad inputs" in page
     assert len({command for command, _ in CASES}) == len(CASES)

@@ -43,7 +43,8 @@ def test_nothing_is_imported_unless_asked_for(theirs: Path, capsys: pytest.Captu
     with pytest.raises(UserError, match=r"imports the module 'theirs', which only its config.json names; if you trust"):
         calql.load_policy(theirs)
     assert main(["evaluate", str(theirs), "--episodes", "1"]) == 2
-    assert main(["train", "--resume", str(theirs)]) == 2
+    assert main(["train", "--resume", str(theirs)]) == 0  # finished: nothing is left to do, and nothing is imported
+    assert main(["train", "--resume", str(theirs), "--online-steps", "1000"]) == 2
     assert main(["render", str(theirs)]) == 2
     assert not trace.exists()
     assert main(["evaluate", str(theirs), "--episodes", "1", "--trust"]) == 0

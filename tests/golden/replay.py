@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from calql.methods.base import Transitions
+from calql.methods.base import Trained, Transitions
 from calql.networks import MLP, draws
 
 FOLDER = Path(os.environ.get("CALQL_GOLDEN") or Path(__file__).parent / "data")
@@ -101,6 +101,14 @@ def adam(leaves: Mapping[str, jax.Array], like: Any, build: Callable[[Mapping[st
     """Adam's state of ours from `count`, `mu/...` and `nu/...`, whose leaves `build` puts together as parameters."""
     mu, nu = (build({k[3:]: v for k, v in leaves.items() if k.startswith(f"{m}/")}) for m in ("mu", "nu"))
     return like._replace(count=leaves["count"], mu=mu, nu=nu)
+
+
+def trained(
+    recording: Recording, prefix: str, name: str, like: Trained[Any], build: Callable[[Mapping[str, jax.Array]], Any]
+) -> Trained[Any]:
+    """A network of ours and its Adam, from where a recording keeps both by the network's name."""
+    moments = adam(recording.under(f"{prefix}/adam/{name}"), like.adam, build)
+    return Trained(build(recording.under(f"{prefix}/{name}")), moments)
 
 
 def transitions(leaves: Mapping[str, jax.Array], minibatches: int = 1) -> Transitions:

@@ -8,9 +8,8 @@ from typing import Any
 import equinox as eqx
 import jax
 import pytest
-from replay import Draws, Recording, adam, drawn, follow, perceptron, recordings, replayed, transitions
+from replay import Draws, Recording, drawn, follow, perceptron, recordings, replayed, trained, transitions
 
-from calql.methods.base import Trained
 from calql.methods.iql import IQL, IQLOptions, IQLState
 from calql.networks import Spec
 
@@ -48,14 +47,10 @@ def state_at(recording: Recording, prefix: str, like: IQLState) -> IQLState:
         template = like.value.parameters
         return eqx.tree_at(lambda v: v.network, template, perceptron(leaves, template.network))
 
-    def trained(name: str, template: Any, build: Any) -> Any:
-        moments = adam(recording.under(f"{prefix}/adam/{name}"), template.adam, build)
-        return Trained(build(recording.under(f"{prefix}/{name}")), moments)
-
     return like._replace(
-        policy=trained("policy", like.policy, policy),
-        critics=trained("critic", like.critics, critics),
-        value=trained("value", like.value, value),
+        policy=trained(recording, prefix, "policy", like.policy, policy),
+        critics=trained(recording, prefix, "critic", like.critics, critics),
+        value=trained(recording, prefix, "value", like.value, value),
         targets=critics(recording.under(f"{prefix}/target_critic")),
     )
 

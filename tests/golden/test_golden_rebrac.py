@@ -9,9 +9,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import pytest
-from replay import Draws, Recording, adam, drawn, follow, perceptron, recordings, replayed, transitions
+from replay import Draws, Recording, drawn, follow, perceptron, recordings, replayed, trained, transitions
 
-from calql.methods.base import Trained, last_minibatch
+from calql.methods.base import last_minibatch
 from calql.methods.rebrac import ReBRAC, ReBRACOptions
 from calql.methods.td3_bc import TD3State
 from calql.networks import Spec
@@ -48,13 +48,9 @@ def state_at(recording: Recording, prefix: str, like: TD3State, online: jax.Arra
         template = like.critics.parameters
         return eqx.tree_at(lambda c: c.members, template, perceptron(leaves, template.members))
 
-    def trained(name: str, template: Any, build: Any) -> Any:
-        moments = adam(recording.under(f"{prefix}/adam/{name}"), template.adam, build)
-        return Trained(build(recording.under(f"{prefix}/{name}")), moments)
-
     return like._replace(
-        policy=trained("policy", like.policy, policy),
-        critics=trained("critic", like.critics, critics),
+        policy=trained(recording, prefix, "policy", like.policy, policy),
+        critics=trained(recording, prefix, "critic", like.critics, critics),
         policy_target=policy(recording.under(f"{prefix}/target_policy")),
         critic_targets=critics(recording.under(f"{prefix}/target_critic")),
         online_updates=online,

@@ -229,6 +229,16 @@ def _linked(name: str, target: str) -> Callable[[Path], None]:
     return write
 
 
+def _of_before(change: Callable[[Path], None]) -> Callable[[Path], None]:
+    """A run without `policy/`, which is evaluated from its checkpoint, with its data."""
+
+    def write(folder: Path) -> None:
+        shutil.rmtree(folder / "policy")
+        change(folder)
+
+    return write
+
+
 RUNS: dict[str, Callable[[Path], None]] = {
     "run": lambda folder: None,
     "run-empty-config": config(lambda content: {}),
@@ -245,9 +255,9 @@ RUNS: dict[str, Callable[[Path], None]] = {
     "run-later-option": _set("options", warp_factor=9),
     "run-unknown-method": _set("choice", method="cal-qll"),
     "run-strangers": _set("choice", env="strange_module:Corridor-v0"),
-    "run-no-data": _set("choice", dataset="gone.npz"),
-    "run-other-data": _set("dataset", fingerprint="00000000"),
-    "run-cut-checkpoint": _cut("checkpoints/*.npz", 0.5),
+    "run-no-data": _of_before(_set("choice", dataset="gone.npz")),
+    "run-other-data": _of_before(_set("dataset", fingerprint="00000000")),
+    "run-cut-checkpoint": _of_before(_cut("checkpoints/*.npz", 0.5)),
     "run-torn-metrics": lambda folder: (folder / "metrics.jsonl").write_text("{}\nnot a row\n{}\n") and None,
     "run-linked": _linked("speed.jsonl", "a-file"),
     "run-linked-checkpoints": _linked("checkpoints", "not-a-run"),

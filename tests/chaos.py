@@ -52,6 +52,12 @@ class Tally:
     faults: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
+    @property
+    def in_a_line(self) -> str:
+        """For who watches, or ends it early."""
+        kills, same = sum(self.kills.values()), f"{self.same_bytes} of {self.runs} with the same bytes"
+        return f"{kills} kills, {same}, {len(self.faults)} faults, {self.seconds:.0f} s"
+
 
 def start(*words: str) -> subprocess.Popen[str]:
     """`calql train` with the corridor of these tests at hand."""
@@ -70,7 +76,13 @@ def start(*words: str) -> subprocess.Popen[str]:
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        preexec_fn=_heed_ctrl_c,
     )
+
+
+def _heed_ctrl_c() -> None:
+    """What a shell starts in the background ignores it from its first instruction on."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def uninterrupted(words: list[str], folder: Path) -> Path:
@@ -194,7 +206,7 @@ def run(kills: int, seed: int, place: Path) -> Tally:
         folder = place / f"{way}-{total.runs}"
         found = torment(words, wholes[way][0], folder, wholes[way][1], min(left, chance.randint(2, 6)), chance)
         total = _sum(total, found)
-        print(f"{folder.name}: {sum(found.kills.values())} kills, {found.seconds:.0f} s", file=sys.stderr, flush=True)
+        print(f"{folder.name}: {found.in_a_line}; in all: {total.in_a_line}", file=sys.stderr, flush=True)
     if shared and (new := set(os.listdir("/dev/shm")) - shared):
         total.faults.append(f"left in shared memory: {sorted(new)}")
     total.seconds = time.monotonic() - begun

@@ -5,14 +5,18 @@ They are environment variables, so that processes which tests start have them to
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
+LARGE = 1_200_000_000  # bytes of one process after a module of tests
 MANY = 20_000  # mappings of memory of one process: Linux allows 65,530, and a compiled program takes a dozen
 SCRATCH = Path(tempfile.gettempdir()) / f"calql-tests-{os.getuid()}"
 
@@ -24,15 +28,28 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(SCRATCH / "compiled"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 os.environ.setdefault("CALQL_DATA", str(SCRATCH / "data"))
 os.environ.setdefault("MPLBACKEND", "Agg")
+settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _programs_do_not_pile_up() -> Iterator[None]:
-    """A process that compiles for all test modules may run out of mappings, and crash where nobody looks for it."""
+    """A process that compiles for all test modules grows to gigabytes, and may run out of mappings and crash."""
     yield
-    maps = Path("/proc/self/maps")
-    if maps.exists() and len(maps.read_bytes().splitlines()) > MANY:
+    if _resident_bytes() > LARGE or _mappings() > MANY:
         import jax
 
         jax.clear_caches()
         gc.collect()
+        if sys.platform == "linux":
+            ctypes.CDLL(None).malloc_trim(0)
+
+
+def _mappings() -> int:
+    maps = Path("/proc/self/maps")
+    return len(maps.read_bytes().splitlines()) if maps.exists() else 0
+
+
+def _resident_bytes() -> int:
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if statm.exists() else 0

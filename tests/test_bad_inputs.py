@@ -20,10 +20,12 @@ import pytest
 
 import bad_world
 import calql
-import calql.files
+import calql.system.files
 import corridor
 from calql.cli import main
-from calql.errors import UserError
+from calql.system.errors import UserError
+
+pytestmark = pytest.mark.slow
 
 SMALL = "--seeds 1 --offline-updates 4 --online-steps 20 --quiet"  # in case that it is not refused
 OWN = f"train --dataset good.npz --env corridor:Corridor-v0 {SMALL} --out new"
@@ -310,7 +312,7 @@ def test_disks_that_fail_while_a_report_is_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(world)
-    monkeypatch.setattr(calql.files, "_to_disk", fault)
+    monkeypatch.setattr(calql.system.files, "_to_disk", fault)
     before = content(world)
     assert said in refused(command, capsys)
     after = content(world)

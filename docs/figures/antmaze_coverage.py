@@ -17,9 +17,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from calql.data.store import obtain
-from calql.envs.ant_maze import CELL, MAZES, cells, centre, middle_goal
-from calql.recipes import recipe
-from calql.recipes.antmaze import coverage, walk_success
+from calql.domains.antmaze.data import coverage, walk_success
+from calql.domains.antmaze.env import CELL, MAZES, cells, centre, middle_goal
+from calql.domains.datasets import recipe
 
 NAMES = ("medium-play", "medium-diverse", "large-play", "large-diverse")
 

@@ -31,15 +31,15 @@ def arrow(x1: float, y1: float, x2: float, y2: float, label: str = "", dy: float
         axes.text((x1 + x2) / 2, (y1 + y2) / 2 + dy, label, ha="center", fontsize=8, color=INK, style="italic")
 
 
-box(1, 26, 16, 13, "data/", "readers, recipes\nflat columns\nterminal | truncated")
-box(23, 26, 16, 13, "reference/", "value of the\nbehaviour\nper logged step")
+box(1, 26, 16, 13, "data/", "formats, checks\nflat columns\nterminal | truncated")
+box(23, 26, 16, 13, "methods/\nreference/", "\nvalue of the\nbehaviour\nper logged step")
 box(46, 0.8, 41, 43.5, "engine/", "", ACCENT)
 box(48, 29, 15, 9, "mixing", "rows by index,\non the device")
 box(69, 29, 16, 9, "methods/", "update: critic,\npolicy, duals", "#ffffff")
 box(48, 3, 14, 10, "replay", "a ring per seed")
 box(70, 3, 15, 10, "rollout", "whole episodes,\npolicy frozen")
 box(93, 26, 16, 13, "results/", "metrics, tables,\nplots, report")
-box(93, 2, 16, 11, "envs/, tasks/", "simulator, score,\nreward rule")
+box(93, 2, 16, 11, "domains/", "simulator, score,\nreward rule")
 arrow(17.5, 32.5, 22.5, 32.5)
 arrow(39.5, 32.5, 47.4, 33.5, "columns", 1.0)
 arrow(63.5, 33.5, 68.5, 33.5, "batch", 0.8)

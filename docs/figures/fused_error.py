@@ -7,7 +7,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from calql.networks import Critics, Identity, Style, fused, q_values
+from calql.networks import Critics, Identity, Style, q_values
+from calql.networks.kernels import fused
 
 BATCH, SAMPLES, FEATURES, ACTION = 256, 31, 29, 8
 features = jax.random.normal(jax.random.key(1), (BATCH, FEATURES))

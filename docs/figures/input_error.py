@@ -29,7 +29,9 @@ import optax
 from jax import lax
 from numpy.typing import NDArray
 
-from calql.networks import MLP, Critics, Identity, Style, TanhGaussianPolicy, fused, mlp, q_values
+from calql.networks import MLP, Critics, Identity, Style, mlp, q_values
+from calql.networks.actors import TanhGaussianActor
+from calql.networks.kernels import fused
 from calql.networks.products import product, product_of_inputs
 
 try:
@@ -69,7 +71,7 @@ class Rows(NamedTuple):
 
 class Networks(NamedTuple):
     critics: Critics
-    policy: TanhGaussianPolicy
+    policy: TanhGaussianActor
 
 
 class Found(NamedTuple):
@@ -137,7 +139,7 @@ def made(case: Case, rows: Rows, precision: Any = "float32") -> Networks:
     shape = Identity(), features, actions
     return Networks(
         Critics(*shape, case.critic_widths, count=2, key=KEY, style=style),
-        TanhGaussianPolicy(*shape, case.policy_widths, key=KEY, style=style),
+        TanhGaussianActor(*shape, case.policy_widths, key=KEY, style=style),
     )
 
 

@@ -24,7 +24,8 @@ from jax.sharding import SingleDeviceSharding
 from calql.bench.updates import Bench, Shapes
 from calql.engine.program import Program
 from calql.methods.learner_options import ActorCriticOptions
-from calql.networks import Kernel, fused
+from calql.networks import Kernel
+from calql.networks.kernels import fused
 
 SEEDS = int(sys.argv[3]) if len(sys.argv) > 3 else 6
 CARD = """

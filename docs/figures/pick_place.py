@@ -10,10 +10,10 @@ from pathlib import Path
 import imageio.v3 as imageio
 import numpy as np
 
-from calql.envs.adroit import HANDS, AdroitBinary
-from calql.envs.kitchen import Kitchen
-from calql.envs.pick_place import PickPlace
-from calql.recipes.pick_place import Scripted
+from calql.domains.adroit.env import HANDS, AdroitBinary
+from calql.domains.kitchen.env import Kitchen
+from calql.domains.pick_place.data import Scripted
+from calql.domains.pick_place.env import PickPlace
 
 HERE = Path(__file__).parent
 

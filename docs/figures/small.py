@@ -10,11 +10,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from calql.reproduce import statistics
-from calql.reproduce.evaluations import Result, read_results
-from calql.reproduce.paper import Number, PaperTable, locomotion_table, main_table, method_name
+from calql.domains.registry import get_task
+from calql.experiments.analysis import statistics
+from calql.experiments.analysis.evaluations import Result, read_results
+from calql.experiments.paper.numbers import Number, PaperTable, locomotion_table, main_table, method_name
 from calql.results import style
-from calql.tasks import get_task
 
 HERE = Path(__file__).parent
 TABLES = ("table-locomotion", "fig-data", "table-scores")  # the later ones count where a cell is in two

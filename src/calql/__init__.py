@@ -5,22 +5,50 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from farama_notifications import notifications
-
 if TYPE_CHECKING:
-    from calql.policy import load_policy
-    from calql.training import Outcome, train
-
-notifications.pop("gymnasium_robotics", None)  # a notice about dense Adroit rewards, which no task here uses
+    from calql.data.dataset import Dataset
+    from calql.runs.artifact import LoadedPolicy, load_policy
+    from calql.runs.life import Outcome, Watching, resume, train
+    from calql.runs.register import register
+    from calql.runs.scores import Scores, evaluate
 
 __version__ = "0.1.0"
-__all__ = ["Outcome", "__version__", "load_policy", "train"]
+__all__ = [
+    "Dataset",
+    "LoadedPolicy",
+    "Outcome",
+    "Scores",
+    "Watching",
+    "__version__",
+    "evaluate",
+    "load_policy",
+    "register",
+    "resume",
+    "train",
+]
 
-_HOMES = {"train": "calql.training", "Outcome": "calql.training", "load_policy": "calql.policy"}
+_HOMES = {
+    "Dataset": "calql.data.dataset",
+    "LoadedPolicy": "calql.runs.artifact",
+    "Outcome": "calql.runs.life",
+    "Scores": "calql.runs.scores",
+    "Watching": "calql.runs.life",
+    "evaluate": "calql.runs.scores",
+    "load_policy": "calql.runs.artifact",
+    "register": "calql.runs.register",
+    "resume": "calql.runs.life",
+    "train": "calql.runs.life",
+}
 
 
-def __getattr__(name: str) -> Any:
-    """What the package offers, loaded on first use: `import calql` alone stays quick."""
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'calql' has no attribute '{name}'")
+if not TYPE_CHECKING:  # a type checker has the names above, and refuses others
+
+    def __getattr__(name: str) -> Any:
+        """What the package offers, loaded on first use: `import calql` alone stays quick."""
+        if name in _HOMES:
+            return getattr(importlib.import_module(_HOMES[name]), name)
+        raise AttributeError(f"module 'calql' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calql.bench.environments import _controls, _simulate, distinct, measure_env
-from calql.tasks import all_tasks, get_task
+from calql.domains.registry import all_tasks, get_task
 
 
 @pytest.mark.parametrize("name", ["antmaze-umaze", "hopper-random", "door-binary"])

@@ -5,22 +5,22 @@ from __future__ import annotations
 import pytest
 
 from calql.bench import scaling
-from calql.engine.rollout import Stage
-from calql.engine.workers import InProcess
-from calql.tasks import get_task
+from calql.domains.registry import get_task
+from calql.engine.rollout import RolloutSetup
+from calql.engine.workers import InProcessPool
 
 
 def test_each_crew_plays_the_same_rollouts(monkeypatch: pytest.MonkeyPatch) -> None:
-    crews: dict[int, InProcess] = {}
+    pools: dict[int, InProcessPool] = {}
 
-    def crew(stage: Stage, count: int) -> InProcess:
-        crews[count] = InProcess(stage)
-        return crews[count]
+    def pool(setup: RolloutSetup, count: int) -> InProcessPool:
+        pools[count] = InProcessPool(setup)
+        return pools[count]
 
-    monkeypatch.setattr(scaling, "Workers", crew)
+    monkeypatch.setattr(scaling, "ProcessPool", pool)
     monkeypatch.setattr(scaling, "LONGEST", 10)
     found = scaling.measure_scaling(get_task("antmaze-umaze"), workers=(1, 3), seconds=0.0)
-    assert set(crews) == {1, 3}
+    assert set(pools) == {1, 3}
     assert found["task"] == "antmaze-umaze"
     one, three = found["steps_per_s"]["1"], found["steps_per_s"]["3"]
     assert one > 0.0

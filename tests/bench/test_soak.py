@@ -18,7 +18,7 @@ from calql.bench.sampling import Sample, descendants, require_proc, sampled, tak
 from calql.bench.soak import Buffer, in_a_line, report, soak_options
 from calql.bench.trend import slope_per_hour, summary, warm_from
 from calql.cli import main
-from calql.errors import UserError
+from calql.system.errors import UserError
 
 TINY = ["--critic-widths", "8", "--policy-widths", "8", "--batch-size", "4", "--sampled-actions", "2"]
 TIMES = [2.0 * index for index in range(300)]  # ten minutes

@@ -13,6 +13,8 @@ import pytest
 import corridor
 from chaos import SIZES, WAYS, Tally, start, strike, torment, uninterrupted, wait_for_rows
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> list[str]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from recordings import recording
 
 from calql.data import Dataset, from_d4rl_arrays, normalise_actions
-from calql.errors import UserError
+from calql.system.errors import UserError
 
 
 def with_actions(actions: np.ndarray) -> Dataset:

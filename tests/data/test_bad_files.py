@@ -14,7 +14,7 @@ from recordings import Arrays, recording
 from calql.cli.data import inspect
 from calql.data import from_d4rl_arrays, load
 from calql.data.columns import ALSO_CALLED, KNOWN
-from calql.errors import UserError
+from calql.system.errors import UserError
 
 
 def good() -> Arrays:

@@ -12,7 +12,7 @@ import pytest
 from gymnasium import spaces
 
 from calql.data import Dataset, check
-from calql.errors import UserError
+from calql.system.errors import UserError
 
 Env = gymnasium.Env[Any, Any]
 

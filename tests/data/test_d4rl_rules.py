@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from recordings import Arrays, recording, recordings, row_of
 
 from calql.data import Dataset, from_d4rl_arrays, return_to_go
-from calql.errors import UserError
+from calql.system.errors import UserError
 
 
 def antmaze_returns(dataset: Dataset) -> list[list[float]]:

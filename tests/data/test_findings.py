@@ -14,7 +14,7 @@ import corridor
 from calql.cli import main
 from calql.data import Dataset, describe, from_d4rl_arrays, write_npz
 from calql.data.findings import duplicate_rows, findings, require_sound
-from calql.errors import UserError
+from calql.system.errors import UserError
 
 TINY = {"seeds": 1, "offline_updates": 4, "online_steps": 20, "policy_widths": (8,), "critic_widths": (8,)}
 

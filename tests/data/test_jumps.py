@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import corridor
-from calql import experiment as experiments
 from calql.data import Dataset, split_at_jumps
 from calql.data import jumps as module
+from calql.runs import preparation, request
 
 
 def recording(kind: type = np.float32) -> Dataset:
@@ -63,17 +63,17 @@ def test_the_option_cuts_before_returns_are_summed() -> None:
     )  # fmt: skip
     counts = []
     for split in (False, True):
-        choice = experiments.Choice(method="bc", episode_limit=20)
-        task, own, notes = experiments.resolve_task(choice, corridor.Corridor, data)
-        run, options = experiments.defaults(choice, task)
-        run, options = experiments.set_options(run, options, {"split_at_jumps": split}, "bc")
-        experiment = experiments.make_experiment(choice, task, own, run, options, notes)
-        counts.append(len(experiments.plan(experiment).inputs.episode_starts))
+        choice = request.Choice(method="bc", episode_limit=20)
+        task, own, notes = request.resolve_task(choice, corridor.Corridor, data)
+        run, options = request.defaults(choice, task)
+        run, options = request.set_options(run, options, {"split_at_jumps": split}, "bc")
+        experiment = preparation.prepare(choice, task, own, run, options, notes)
+        counts.append(len(preparation.plan(experiment).inputs.episode_starts))
     assert counts[1] == counts[0] + 1
 
 
 def test_the_preset_of_corl_sets_options_of_the_run_too() -> None:
-    run, _ = experiments.defaults(experiments.Choice(preset="corl"))
+    run, _ = request.defaults(request.Choice(preset="corl"))
     assert (run.update_schedule, run.split_at_jumps, run.failure_test) == ("step", True, "last")
-    run, _ = experiments.defaults(experiments.Choice())
+    run, _ = request.defaults(request.Choice())
     assert (run.update_schedule, run.split_at_jumps, run.failure_test) == ("trajectory", False, "all")

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from recordings import Arrays, datasets, recording, recordings, same_arrays
 
 from calql.data import Dataset, from_d4rl_arrays, load, read_minari, write_minari, write_npz
-from calql.errors import UserError
+from calql.system.errors import UserError
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from calql.data import Dataset, describe, from_d4rl_arrays, load, normalise_actions, read_npz_arrays, return_to_go
-from calql.errors import UserError
+from calql.system.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("CALQL_SHARED_DATA") or ROOT.parent / "shared" / "data")

@@ -10,10 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calql.data import store
 from calql.data.dataset import Dataset
 from calql.data.store import BuildContext, Recipe, Source, folder, manifest, obtain
-from calql.errors import UserError
+from calql.system.errors import UserError
 
 
 @pytest.fixture(autouse=True)
@@ -165,21 +164,3 @@ def test_names_cannot_leave_the_folder() -> None:
 def test_manifest_is_json_with_notes() -> None:
     obtain(Counting().recipe())
     assert json.loads((folder("toy") / "manifest.json").read_text())["notes"] == ["drawn, not recorded"]
-
-
-@pytest.mark.parametrize(
-    ("files", "cores"),
-    [
-        ({}, sys.maxsize),
-        ({"cpu.max": "max 100000\n"}, sys.maxsize),
-        ({"cpu.max": "1600000 100000\n"}, 16),
-        ({"cpu.max": "50000 100000\n"}, 1),
-        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, sys.maxsize),
-        ({"cpu/cpu.cfs_quota_us": "350000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 3),
-    ],
-)
-def test_a_container_has_the_cores_it_is_given_the_time_of(files: dict[str, str], cores: int, tmp_path: Path) -> None:
-    (tmp_path / "cpu").mkdir()
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    assert store._quota(tmp_path) == cores

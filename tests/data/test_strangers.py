@@ -11,10 +11,10 @@ import pytest
 from recordings import recording
 
 import corridor
-from calql import archives
 from calql.data import load, write_minari
-from calql.data.hdf5 import require_own
-from calql.errors import UserError
+from calql.data.formats.hdf5 import require_own
+from calql.system import archives
+from calql.system.errors import UserError
 
 
 def written(path: Path, **changes: Any) -> Path:

@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calql.engine.checkpoint import KEPT, Checkpoints, as_disk_error, pack, unpack
-from calql.errors import UserError
+from calql.system.errors import UserError
 
 
 def test_what_is_saved_comes_back(tmp_path: Path) -> None:

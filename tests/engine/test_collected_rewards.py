@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from toy_task import LIMIT, data, run_options, task, tiny
 
+from calql.data.rewards import RewardRule
+from calql.domains.registry import get_task
 from calql.engine.plan import Plan, make_plan
 from calql.engine.rollout import Episode
-from calql.tasks import get_task
-from calql.tasks.base import RewardRule
+from calql.methods import METHODS
+from calql.runs.preparation import rewards_of
 
 
 def plan_with(rewards: RewardRule, **options: Any) -> Plan:
@@ -29,7 +31,7 @@ def collected(plan: Plan) -> list[float]:
 
 def test_iqls_locomotion_scales_logged_rewards_and_leaves_collected_ones_raw() -> None:
     """As the original and the paper's fork do: the dataset is normalised once, the environment's rewards never."""
-    rule = get_task("hopper-medium").method_rewards["iql"].fitted(data())
+    rule = rewards_of(get_task("hopper-medium"), "iql").fitted(data())
     plan = plan_with(rule)
     scale = 1_000.0 / np.ptp(np.add.reduceat(data().rewards, data().episode_starts))
     assert scale != 1.0
@@ -45,5 +47,5 @@ def test_one_map_for_both_can_be_asked_for() -> None:
 
 @pytest.mark.parametrize("name", ["point-maze-narrow", "door-binary", "antmaze-medium-diverse", "kitchen-mixed"])
 def test_everywhere_else_collected_rewards_are_mapped_as_logged_ones(name: str) -> None:
-    rules = [get_task(name).rewards, *get_task(name).method_rewards.values()]
+    rules = [rewards_of(get_task(name), method) for method in METHODS]
     assert all(rule.collected == rule for rule in rules)

@@ -19,10 +19,9 @@ import corridor
 from calql.cli import main
 from calql.engine.health import Health
 from calql.engine.plan import Plan, make_plan
-from calql.engine.program import Given, Program
+from calql.engine.program import Program, UpdateInputs
 from calql.engine.replay import empty_like
 from calql.engine.run import Run
-from calql.errors import Diverged
 from calql.methods import METHODS
 from calql.methods.base import METRICS, meaning_of
 from calql.results import Silent, read_run
@@ -30,7 +29,10 @@ from calql.results.diagnosis import diagnose
 from calql.results.metrics import read_rows
 from calql.results.report import write_report
 from calql.results.summary import summarise
-from calql.training import Watching, resume
+from calql.runs.life import Watching, resume
+from calql.system.errors import Diverged
+
+pytestmark = pytest.mark.slow
 
 INTERVAL = 12
 
@@ -184,7 +186,7 @@ def test_a_seed_stops_before_the_very_update_however_blocks_are_cut() -> None:
         health, done = Health.fresh(2), 0
         for block in blocks:
             stands = np.full(2, done, np.int32), np.zeros(2, np.int32)
-            given = Given((logged, replay), keys, shares, np.zeros(2, np.int32), None, stands)
+            given = UpdateInputs((logged, replay), keys, shares, np.zeros(2, np.int32), None, stands)
             learning, health = program.advance(learning, health, given, np.full(2, block), loop=None)
             done += block
         return learning, health

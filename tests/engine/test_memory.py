@@ -8,17 +8,17 @@ import jax
 import pytest
 
 import corridor
-from calql import machine
 from calql.engine import memory
 from calql.engine.memory import largest_product, least_memory, one_row, require_memory, size
 from calql.engine.mixing import batch_shape
 from calql.engine.options import RunOptions
-from calql.errors import UserError
-from calql.machine import host_memory, in_words
 from calql.methods import method_entry
 from calql.methods.cal_ql import CalQL
 from calql.methods.learner import ActorCritic
 from calql.networks import Spec
+from calql.system import machine
+from calql.system.errors import UserError
+from calql.system.machine import host_memory, in_words
 
 SMALL = CalQL(policy_widths=(8,), critic_widths=(8,), batch_size=4, sampled_actions=2, backup_actions=2)
 

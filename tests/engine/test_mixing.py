@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_replay import LIMIT, empty, rows
 
-from calql.engine.mixing import POOLED, draw, offline_rows
+from calql.engine.mixing import draw, offline_rows
 from calql.engine.options import RunOptions
 from calql.engine.replay import insert
-from calql.errors import UserError
+from calql.system.errors import UserError
+from calql.system.options import POOLED
 
 
 @pytest.mark.parametrize(

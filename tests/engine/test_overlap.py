@@ -16,17 +16,19 @@ from test_run import TINY, build, stop_after
 
 import calql
 import corridor
+from calql.data.rewards import EpisodeSummary
 from calql.engine.collect import Collector, Flight
 from calql.engine.evaluation import NEVER_AGAIN, Evaluation, Evaluations
 from calql.engine.plan import Plan
 from calql.engine.program import Program
-from calql.engine.rollout import Player, lane
+from calql.engine.rollout import RolloutWorker, policy_of
 from calql.engine.run import Run
 from calql.engine.speed import Busy, Stopwatch
-from calql.engine.workers import Workers
+from calql.engine.workers import ProcessPool
 from calql.results.metrics import read_rows
-from calql.tasks.base import EpisodeSummary
-from calql.training import Watching, resume
+from calql.runs.life import Watching, resume
+
+pytestmark = pytest.mark.slow
 
 
 def begin(folder: Path, **changes: Any) -> calql.Outcome:
@@ -53,14 +55,14 @@ def test_workers_beside_the_updates_give_the_rows_of_one_thing_after_the_other(
 ) -> None:
     """In worker processes, in worker processes that are waited for at once, and in this process."""
     beside = train(tmp_path / "beside", workers=2, lag=lag)
-    submit = Workers.submit
+    submit = ProcessPool.submit
 
-    def waited(workers: Workers, job: Any) -> Future[Any]:
+    def waited(workers: ProcessPool, job: Any) -> Future[Any]:
         future = submit(workers, job)
         future.exception()
         return future
 
-    monkeypatch.setattr(Workers, "submit", waited)
+    monkeypatch.setattr(ProcessPool, "submit", waited)
     assert train(tmp_path / "waited", workers=1, lag=lag) == beside
     assert train(tmp_path / "here", workers=0, lag=lag) == beside
 
@@ -89,41 +91,41 @@ def test_lag_changes_results_and_a_repeat_does_not(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("lag", "trajectories"), [(0, 1), (1, 1), (0, 2), (1, 2)])
 def test_the_policy_of_a_turn(lag: int, trajectories: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without lag, a turn is played after all updates earned before it; with lag, before those of the turn before."""
+    """Without lag, a round is played after all updates earned before it; with lag, before those of the round before."""
     run = build(tmp_path / "r", offline_updates=3, online_steps=70, lag=lag, trajectories=trajectories, block=7)
     policy_after: dict[tuple[int, int], Any] = {}  # of a seed, by its updates online
-    earned = {0: [0], 1: [0]}  # by each turn of a seed, in a running sum
-    launched: list[tuple[int, int, Any]] = []  # seed, number of the turn, policy
-    launch, land = Collector._launch, Collector.land
+    earned = {0: [0], 1: [0]}  # by each round of a seed, in a running sum
+    launched: list[tuple[int, int, Any]] = []  # seed, number of the round, policy
+    launch, receive = Collector._launch, Collector.receive
 
-    def noted(collector: Collector, index: int, policy: Any, crew: Any) -> None:
+    def noted(collector: Collector, index: int, policy: Any, pool: Any) -> None:
         launched.append((index, int(run.counters.episodes[index]) // trajectories, policy))
-        launch(collector, index, policy, crew)
+        launch(collector, index, policy, pool)
 
     def counted(collector: Collector, who: Any, watch: Any) -> Any:
-        episodes = land(collector, who, watch)
+        episodes = receive(collector, who, watch)
         for index in np.flatnonzero(who):
             earned[int(index)].append(int(run.counters.env_steps[index]))
         return episodes
 
     monkeypatch.setattr(Collector, "_launch", noted)
-    monkeypatch.setattr(Collector, "land", counted)
+    monkeypatch.setattr(Collector, "receive", counted)
     while not run.finished:
         if run.online:
             for index, updates in enumerate(run.counters.gradient_steps - 3):
                 policies = jax.device_get(run.program.policies(run.learning.state))
-                policy_after.setdefault((index, int(updates)), lane(policies, index))
+                policy_after.setdefault((index, int(updates)), policy_of(policies, index))
         run._advance()
     run.close()
     assert len(launched) >= 4
-    for index, turn, policy in launched:
-        toy.same(policy, policy_after[index, earned[index][max(turn - lag, 0)]])
+    for index, number, policy in launched:
+        toy.same(policy, policy_after[index, earned[index][max(number - lag, 0)]])
 
 
 def test_a_turn_is_launched_while_the_device_is_given_its_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who gives a GPU its block may be held up until the block is done: with lag, the next turn must fly by then."""
+    """Who gives a GPU its block may wait until the block is done: with lag, the next round is in flight by then."""
     run = build(tmp_path / "r", offline_updates=3, online_steps=70, lag=1)
     launched, train, launch = threading.Event(), Program.train, Collector.launch
 
@@ -140,7 +142,7 @@ def test_a_turn_is_launched_while_the_device_is_given_its_block(
     monkeypatch.setattr(Collector, "launch", noted)
     while not run.online:
         run._advance()
-    run._advance()  # the first turn is played before there is anything to update with
+    run._advance()  # the first round is played before there is anything to update with
     launched.clear()
     monkeypatch.setattr(Program, "train", held_up)
     blocks = 0
@@ -164,7 +166,7 @@ def test_a_turn_that_is_late_holds_up_its_seed_alone(
 
     def noted(run: Run) -> Any:
         calls = block(run)
-        beside.append(bool(np.any(run._idle & run.collector.flying) and calls.any()))
+        beside.append(bool(np.any(run._idle & run.collector.in_flight) and calls.any()))
         return calls
 
     monkeypatch.setattr(Flight, "over", property(lambda _: rng.random() < 0.2))
@@ -197,7 +199,7 @@ def test_a_seed_that_has_ended_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_seed_does_not_depend_on_the_others(tmp_path: Path) -> None:
-    """To rounding: its lag counts its own turns, whatever the others do."""
+    """To rounding: its lag counts its own rounds, whatever the others do."""
     both, alone = (build(tmp_path / name, lag=1, **sizes) for name, sizes in (("both", {}), ("alone", ONE)))
     for run in (both, alone):
         assert run.execute(lambda: False)
@@ -290,13 +292,13 @@ def test_a_phase_that_is_over_waits_no_longer(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_players_keep_their_environments() -> None:
-    from test_rollout import STAGE, policy, requests
+    from test_rollout import SETUP, policy, requests
 
-    player = Player(STAGE)
-    player.play(policy(), requests(2), explore=True)
-    first = list(player._envs)
-    player.play(policy(), requests(1), explore=False)
-    assert player._envs == first
+    worker = RolloutWorker(SETUP)
+    worker.play(policy(), requests(2), explore=True)
+    first = list(worker._envs)
+    worker.play(policy(), requests(1), explore=False)
+    assert worker._envs == first
 
 
 def test_a_turn_that_has_landed_is_gone() -> None:

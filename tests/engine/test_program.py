@@ -14,6 +14,8 @@ from calql.engine import mixing, program
 from calql.engine.program import Learning, Program
 from calql.engine.replay import Replay, empty_like
 
+pytestmark = pytest.mark.slow
+
 SEEDS, UPDATES = 3, 6
 METHOD = toy.tiny("cal-ql")
 LOGGED = toy.logged(METHOD)

@@ -18,12 +18,14 @@ import corridor
 from calql.data import return_to_go
 from calql.engine.plan import Plan
 from calql.engine.run import Run
-from calql.errors import UserError
 from calql.methods import METHODS
 from calql.results import MetricsLog, Silent
 from calql.results.metrics import read_rows
-from calql.training import Watching, resume
+from calql.runs.life import Watching, resume
+from calql.system.errors import UserError
 from event_files import steps
+
+pytestmark = pytest.mark.slow
 
 TINY: dict[str, Any] = {
     **{name: toy.TINY[name] for name in ("policy_widths", "critic_widths", "sampled_actions", "backup_actions")},
@@ -95,13 +97,13 @@ def test_the_folder_holds_what_it_should(finished: calql.Outcome) -> None:
 
 def build(folder: Path, env: Callable[[], corridor.Corridor] = corridor_env, **changes: Any) -> Run:
     """A run that has not started, for looking inside."""
-    from calql import experiment as experiments
+    from calql.runs import preparation, request
 
-    choice = experiments.Choice(method="cal-ql", episode_limit=20)
-    task, data, notes = experiments.resolve_task(choice, env, corridor.demonstrations())
-    run, options = experiments.defaults(choice, task)
-    run, options = experiments.set_options(run, options, {**TINY, **changes}, "cal-ql")
-    plan = experiments.plan(experiments.make_experiment(choice, task, data, run, options, notes))
+    choice = request.Choice(method="cal-ql", episode_limit=20)
+    task, data, notes = request.resolve_task(choice, env, corridor.demonstrations())
+    run, options = request.defaults(choice, task)
+    run, options = request.set_options(run, options, {**TINY, **changes}, "cal-ql")
+    plan = preparation.plan(preparation.prepare(choice, task, data, run, options, notes))
     folder.mkdir(exist_ok=True)
     return Run(plan, folder, Silent())
 

@@ -17,9 +17,9 @@ import corridor
 from calql.data import return_to_go
 from calql.engine.plan import make_plan
 from calql.engine.run import Run
-from calql.errors import UserError
 from calql.results import Silent
 from calql.results.metrics import read_rows
+from calql.system.errors import UserError
 
 
 def advanced(run: Run, steps: int) -> Run:

@@ -11,7 +11,8 @@ import jax
 from replay import Recording, adam, perceptron
 
 from calql.methods.learner import LearnerState
-from calql.networks import Critics, TanhGaussianPolicy
+from calql.networks import Critics
+from calql.networks.actors import TanhGaussianActor
 
 SCALARS = ("log_std", "log_std_multiplier", "log_std_offset")  # of the policy, each where it is recorded
 
@@ -30,7 +31,7 @@ class Names:
     scalar: str = ""  # the leaf of a scalar's Adam; its own name where this is empty
 
 
-def policy_of(leaves: Mapping[str, jax.Array], like: TanhGaussianPolicy) -> TanhGaussianPolicy:
+def policy_of(leaves: Mapping[str, jax.Array], like: TanhGaussianActor) -> TanhGaussianActor:
     policy = eqx.tree_at(lambda p: p.network, like, perceptron(leaves, like.network))
     for name in SCALARS:
         if name in leaves:

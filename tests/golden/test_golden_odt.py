@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 from replay import PARAMETERS, Draws, Recording, agree, recordings, replayed
 
-from calql.methods.base import Moment, Trained, Transitions
+from calql.methods.base import TimeStep, Trained, Transitions
 from calql.methods.odt import ODT, SPREAD_FLOOR, ODTOptions, ODTState
+from calql.methods.optimise import clip_by_norm
 from calql.networks import Spec, draws
 from calql.networks.transformer import Affine, DecisionTransformer
-from calql.optimise import clip_by_norm
+
+pytestmark = pytest.mark.slow
 
 SECTIONS = ("gym", "gym_full", "antmaze", "antmaze_full")
 BLOCK = {
@@ -223,14 +225,14 @@ def test_acting(recording: Recording, section: str, kind: str) -> None:
         carry = method.start(policy)
         for step in range(int(length)):
             reward = rewards[step - 1, env] if step else jnp.float32(0.0)
-            moment = Moment(observations[step, env], reward, jnp.int32(step))
+            time_step = TimeStep(observations[step, env], reward, jnp.int32(step))
             if kind == "collect":
                 noise = recording(f"{prefix}/noise")[step, env]
                 source = Draws(iter([("action", noise)]))
                 with jax.disable_jit(), draws.recorded(source):
-                    action, carry = method.act(policy, carry, moment, jax.random.key(0), explore=True)
+                    action, carry = method.act(policy, carry, time_step, jax.random.key(0), explore=True)
             else:
-                action, carry = act(policy, carry, moment, jax.random.key(0), explore=False)
+                action, carry = act(policy, carry, time_step, jax.random.key(0), explore=False)
             np.testing.assert_allclose(action, recording(f"{prefix}/actions_taken")[step, env], atol=1e-5)
 
 

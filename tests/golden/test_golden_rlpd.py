@@ -13,6 +13,8 @@ from calql.methods.learner import ActorCritic, LearnerState
 from calql.methods.rlpd import RLPD
 from calql.networks import Spec
 
+pytestmark = pytest.mark.slow
+
 NAMES = Names(temperature="log_temperature", multiplier="none", scalar="value")
 
 

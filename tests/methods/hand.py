@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import pytest
 
 from calql.methods.base import Transitions
-from calql.networks import Critics, Gaussian, Identity
+from calql.networks import Critics, Identity
+from calql.networks.actors import ActionDistribution, Deterministic, Gaussian, TanhGaussian
 
 Q1, Q2 = (1.0, 1.0, 0.0), (0.0, 2.0, 0.0)  # weights of state and action, and bias: Q1 = s + a, Q2 = 2 a
 
@@ -24,18 +25,24 @@ def linear_critics(*members: tuple[float, float, float]) -> Critics:
     return eqx.tree_at(lambda c: c.members.output.bias, critics, rows[:, 2:])
 
 
-def gaussian_policy(mean: float, log_std: float) -> Callable[..., Gaussian]:
+def gaussian_policy(
+    mean: float, log_std: float, kind: Callable[..., ActionDistribution] = Gaussian
+) -> Callable[..., ActionDistribution]:
     """The same Gaussian at every state."""
 
-    def policy(observations: jax.Array, key: jax.Array | None = None) -> Gaussian:
+    def policy(observations: jax.Array, key: jax.Array | None = None) -> ActionDistribution:
         full = jnp.full((*observations.shape[:-1], 1), 1.0)
-        return Gaussian(mean * full, log_std * full)
+        return kind(mean * full, log_std * full)
 
     return policy
 
 
-def constant_policy(action: float) -> Callable[[jax.Array], jax.Array]:
-    return lambda observations: jnp.full((*observations.shape[:-1], 1), action)
+def squashed_policy(mean: float, log_std: float) -> Callable[..., ActionDistribution]:
+    return gaussian_policy(mean, log_std, TanhGaussian)
+
+
+def constant_policy(action: float) -> Callable[..., ActionDistribution]:
+    return lambda observations: Deterministic(jnp.full((*observations.shape[:-1], 1), action))
 
 
 def rows(actions: tuple[float, ...] = (0.5,), **columns: Any) -> Transitions:

@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 import toy_task as toy
 
-from calql import losses
 from calql.data import possible_returns
 from calql.engine import mixing
 from calql.engine.inputs import prepare
 from calql.engine.program import Program, clear_sums
 from calql.engine.replay import empty_like
 from calql.engine.rollout import Episode
-from calql.methods import METHODS
+from calql.methods import METHODS, losses
 from calql.methods.base import Transitions
-from calql.reference import Fit
+from calql.methods.reference import Fit
 
 WITH_CRITICS = [name for name, entry in METHODS.items() if hasattr(entry.options(), "target_bounds")]
 LOW, HIGH = -10.0, 30.0

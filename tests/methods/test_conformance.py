@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from toy_task import BATCH, LIMIT, SEEDS, close, data, logged, run_options, same, spec, task, tiny
+from toy_task import BATCH, LIMIT, SEEDS, close, data, logged, run_options, same, spec, task, tiny, tiny_options
 
 from calql.engine import mixing
 from calql.engine.checkpoint import pack, unpack
@@ -20,10 +20,14 @@ from calql.engine.program import Learning, Program
 from calql.engine.replay import Replay, empty_like
 from calql.engine.run import Run
 from calql.methods import METHODS, Method, check_combination
-from calql.methods.base import Moment, Transitions
+from calql.methods.base import TimeStep, Transitions
 from calql.methods.learner import ActorCritic
+from calql.networks.actors import ACTORS
 from calql.results import Silent
 from calql.results.metrics import read_rows
+from calql.system.errors import UserError
+
+pytestmark = pytest.mark.slow
 
 FAMILY = [name for name, entry in METHODS.items() if entry.make is ActorCritic]
 OTHERS = [name for name in METHODS if name not in FAMILY]
@@ -35,14 +39,41 @@ def grouped(names: list[str], group: str) -> list[Any]:
 
 
 EVERY = grouped(FAMILY, "learner") + grouped(OTHERS, "others")
-WITH_IMAGES = ["cal-ql", "iql", "awac", "td3-bc", "o3f", "rebrac", "bc"]  # one of each class that takes them
+ONE_OF_EACH = ["cal-ql", "iql", "awac", "td3-bc", "o3f", "rebrac", "bc"]  # a method of each class that has an actor
+WITH_IMAGES = ONE_OF_EACH
+
+
+def fits(name: str, actor: str) -> dict[str, Any] | None:
+    """The options with which a method takes an actor; None where it refuses it."""
+    for changes in ({}, {"objective": "squared"} if name == "bc" else {}):
+        try:
+            tiny(name, actor=actor, **changes)
+        except UserError:
+            continue
+        return {"actor": actor, **changes}
+    return None
+
+
+def pairs(names: list[str]) -> list[str]:
+    """Method/actor for the actors that fit but are not the method's own."""
+    others = [(n, a) for n in names for a in ACTORS if a != METHODS[n].options().actor]
+    return [f"{name}/{actor}" for name, actor in others if fits(name, actor) is not None]
+
+
+WITH_OTHER_ACTORS = grouped(pairs(ONE_OF_EACH), "actors")
+
+
+def made(label: str) -> Method:
+    """A method by its name, or with another actor as method/actor."""
+    name, _, actor = label.partition("/")
+    return tiny(name, **(fits(name, actor) or {}) if actor else {})
 
 
 class Case:
     """One method and its program over two seeds, compiled once: all tests train with the same shapes."""
 
-    def __init__(self, name: str) -> None:
-        self.method: Method = tiny(name)
+    def __init__(self, label: str) -> None:
+        self.method: Method = made(label)
         self.program = Program(self.method)
         self.logged = logged(self.method)
         self.keys = jnp.stack([jax.random.key(seed) for seed in range(SEEDS)])
@@ -87,9 +118,9 @@ def test_scan_over_vmapped_seeds_is_one_update_after_the_other(name: str) -> Non
     one_after_the_other(name, jax.jit(case(name).method.update))
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", EVERY + WITH_OTHER_ACTORS)
 def test_compiled_is_not_compiled(name: str) -> None:
-    """jit = no jit: one update, operation by operation."""
+    """jit = no jit: one update of a seed beside another, and alone operation by operation."""
     one_after_the_other(name, case(name).method.update, updates=1)
 
 
@@ -105,22 +136,58 @@ def one_after_the_other(name: str, update: Any, updates: int = 2) -> None:
     close({key: value[seed] for key, value in together.sums.items()}, total, 2e-3)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [*METHODS, *pairs([name for name in METHODS if name != "odt"])])
 def test_an_update_changes_no_type_so_that_a_run_compiles_once(name: str) -> None:
     """A weakly typed number in a fresh state would become a strong one, and the program would be compiled again."""
-    method = tiny(name)
+    method = made(name)
     before = jax.eval_shape(lambda key: method.init(key, spec()), jax.random.key(0))
     assert not [leaf for leaf in jax.tree.leaves(before) if leaf.weak_type]
-    shape = mixing.batch_shape(method)
-    batch = jax.tree.map(lambda c: jax.ShapeDtypeStruct((*shape, *c.shape[1:]), c.dtype), logged(method))
-    after, metrics = jax.eval_shape(method.update, before, batch, jax.random.key(0))
+    after, metrics = jax.eval_shape(method.update, before, shapes(method), jax.random.key(0))
     assert jax.tree.structure(before) == jax.tree.structure(after)
     for old, new in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
         assert (old.shape, old.dtype, old.weak_type) == (new.shape, new.dtype, new.weak_type)
     assert all(metric.shape == () for metric in metrics.values())
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", ["cal-ql", "sac", "rlpd", "wsrl", *OTHERS])
+def test_options_that_vary_are_numbers_of_the_state_and_nothing_else(name: str) -> None:
+    """Or the arms of a sweep, which share one program, would not be the methods that they are named after."""
+    usual, options = tiny(name), vars(tiny_options(name))
+    assert usual.varies
+    others = {option: another(option, options[option]) for option in usual.varies}
+    assert programs(usual) == programs(tiny(name, **others))
+    numbers = jax.tree.leaves(online(usual))
+    for option, value in others.items():
+        changed = jax.tree.leaves(online(tiny(name, **{option: value})))
+        assert any(not np.array_equal(a, b) for a, b in zip(numbers, changed, strict=True)), option
+
+
+def another(option: str, value: bool | float) -> bool | float:
+    if option == "target_entropy":
+        return -0.5  # from 0 on, the entropy's scale counts
+    return not value if isinstance(value, bool) else abs(value) * 0.5 + 0.01
+
+
+def programs(method: Method) -> list[str]:
+    """What is compiled of a method before and after the switch, and the shape of its state."""
+    state = jax.eval_shape(lambda: method.init(jax.random.key(0), spec()))
+    after = method.switch(method.init(jax.random.key(0), spec()))[0]
+    updates = [str(jax.make_jaxpr(each.update)(state, shapes(each), jax.random.key(0))) for each in (method, after)]
+    return [str(jax.tree.structure(state)), str(jax.make_jaxpr(method.policy)(state)), *updates]
+
+
+def shapes(method: Method) -> Transitions:
+    leading = mixing.batch_shape(method)
+    return jax.tree.map(lambda c: jax.ShapeDtypeStruct((*leading, *c.shape[1:]), c.dtype), logged(method))
+
+
+def online(method: Method) -> Any:
+    """A fresh state, and what the switch makes of it."""
+    state = method.init(jax.random.key(0), spec())
+    return state, method.switch(state)[1]
+
+
+@pytest.mark.parametrize("name", EVERY + WITH_OTHER_ACTORS)
 def test_saved_and_loaded_state_goes_on_to_the_last_bit(name: str) -> None:
     c = case(name)
     straight = c.train(c.begin(), 3)
@@ -130,7 +197,7 @@ def test_saved_and_loaded_state_goes_on_to_the_last_bit(name: str) -> None:
     same(c.train(loaded, 2).state, straight.state)
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", EVERY + WITH_OTHER_ACTORS)
 def test_extreme_rows_leave_every_number_finite(name: str) -> None:
     c, rows = case(name), case(name).logged
     ends = jnp.where(jnp.arange(rows.actions.size).reshape(rows.actions.shape) % 2, 0.99999, -0.99999)
@@ -211,7 +278,7 @@ def test_target_ignores_what_follows_exactly_where_a_step_is_terminal(name: str)
             assert np.all(near != far)
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", EVERY + WITH_OTHER_ACTORS)
 def test_actions_are_in_the_box_and_the_deterministic_one_needs_no_key(name: str) -> None:
     method = case(name).method
     policy = method.policy(case(name).state())
@@ -219,9 +286,9 @@ def test_actions_are_in_the_box_and_the_deterministic_one_needs_no_key(name: str
     def play(explore: bool, seed: int) -> list[np.ndarray]:
         carry, actions = method.start(policy), []
         for step in range(3):
-            moment = Moment(jnp.asarray(data().observations[step]), jnp.float32(step > 0), jnp.int32(step))
+            time_step = TimeStep(jnp.asarray(data().observations[step]), jnp.float32(step > 0), jnp.int32(step))
             key = jax.random.fold_in(jax.random.key(seed), step)
-            action, carry = act(policy, carry, moment, key, explore=explore)
+            action, carry = act(policy, carry, time_step, key, explore=explore)
             actions.append(np.asarray(action))
         return actions
 
@@ -229,7 +296,7 @@ def test_actions_are_in_the_box_and_the_deterministic_one_needs_no_key(name: str
     drawn, other, fixed, again = play(True, 0), play(True, 1), play(False, 0), play(False, 1)
     assert np.abs(drawn + other + fixed).max() <= 1.0
     np.testing.assert_array_equal(fixed, again)
-    if getattr(getattr(method, "options", None), "exploration_noise", 1.0) or name == "o3f":
+    if name != "bc/deterministic":  # which has nothing to explore with
         assert np.abs(np.array(drawn) - np.array(other)).max() > 0
 
 
@@ -281,7 +348,7 @@ def test_images_where_the_method_takes_them(name: str) -> None:
     kernels = [jax.tree.leaves(method.policy(s))[0] for s in (state, after)]
     assert kernels[0].ndim == 4
     assert not np.array_equal(*kernels)
-    action, _ = method.act(policy, (), Moment(rows.observations[0], 0.0, 0), jax.random.key(2), explore=False)
+    action, _ = method.act(policy, (), TimeStep(rows.observations[0], 0.0, 0), jax.random.key(2), explore=False)
     assert action.shape == (2,)
 
 
@@ -300,9 +367,29 @@ def test_images_fit_every_method_that_says_so(name: str) -> None:
     assert all(metric.shape == () for metric in metrics.values())
 
 
-def test_combinations_that_cannot_be_are_refused_in_one_line() -> None:
-    from calql.errors import UserError
+def test_which_actors_fit_which_method() -> None:
+    """The regularised learner needs entropy and slopes, cloning a density, TD3 slopes."""
+    every, dense = {"tanh-gaussian", "gaussian", "deterministic"}, {"tanh-gaussian", "gaussian"}
+    expected = dict.fromkeys((*FAMILY, "iql", "awac"), dense) | dict.fromkeys(("td3-bc", "o3f", "rebrac", "bc"), every)
+    found = {name: {actor for actor in ACTORS if fits(name, actor)} for name in METHODS if name != "odt"}
+    assert found == expected
 
+
+def test_an_actor_that_does_not_fit_is_refused_in_one_line() -> None:
+    for name, bad, words in (
+        ("cal-ql", {"actor": "deterministic"}, "must be tanh-gaussian or gaussian: .* needs a density of its actions"),
+        ("bc", {"actor": "deterministic"}, "--actor is 'deterministic'"),
+        ("iql", {"actor": "tanh-gausian"}, "did you mean 'tanh-gaussian'"),
+        ("iql", {"actor": "tanh-gaussian", "policy_std": 0.1}, "takes no --policy-std, and it is 0.1; set it to 0.0"),
+        ("awac", {"actor": "tanh-gaussian", "clip_samples": False}, "takes no --clip-samples"),
+        ("sac", {"actor": "gaussian", "log_std_scalars": False}, "takes no --log-std-scalars"),
+    ):
+        with pytest.raises(UserError, match=words) as caught:
+            tiny(name, **bad)
+        assert "\n" not in str(caught.value)
+
+
+def test_combinations_that_cannot_be_are_refused_in_one_line() -> None:
     for name, bad, words in (
         ("odt", {"image": True}, "cannot take images"),
         ("iql", {"reference": "sarsa"}, "takes no reference value"),

@@ -38,7 +38,7 @@ def losses_of(name: str) -> list[tuple[Any, Any]]:
         return [critic_loss, (lambda p: method.policy_loss(p, critics, rows, RATE, KEY)[0], policy)]
     # the divisor of Q has no gradient, so these two are checked where the policy clones alone
     away = state._replace(critics=state.critics._replace(parameters=jax.tree.map(jnp.zeros_like, critics)))
-    return [critic_loss, (lambda p: method.policy_loss(p, away, rows)[0], policy)]
+    return [critic_loss, (lambda p: method.policy_loss(p, away, rows, KEY)[0], policy)]
 
 
 @pytest.mark.parametrize("name", ["bc", "iql", "awac", "td3-bc", "rebrac", "odt"])

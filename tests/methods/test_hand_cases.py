@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
-from hand import Q1, Q2, constant_policy, gaussian_policy, linear_critics, rows
+from hand import Q1, Q2, constant_policy, gaussian_policy, linear_critics, rows, squashed_policy
 
 from calql.methods.awac import AWAC, AWACOptions
 from calql.methods.bc import BC, BCOptions
@@ -17,7 +17,7 @@ from calql.methods.o3f import O3F, Explorer, O3FOptions
 from calql.methods.odt import ODT, ODTOptions
 from calql.methods.rebrac import ReBRAC, ReBRACOptions
 from calql.methods.td3_bc import TD3BC, TD3BCOptions
-from calql.networks import Gaussian, log_prob, normal_log_prob
+from calql.networks.actors import Gaussian, TanhGaussian
 
 KEY = jax.random.key(0)
 # log N(0.5; 0, 1) = -0.125 - 0.918939
@@ -40,10 +40,11 @@ def numbers(**values: float) -> Any:
 
 def test_densities() -> None:
     one = Gaussian(jnp.zeros(1), jnp.zeros(1))
-    assert float(normal_log_prob(one, jnp.array([0.5]))) == pytest.approx(LOG_NORMAL, abs=1e-5)
+    assert float(one.log_prob(jnp.array([0.5]))) == pytest.approx(LOG_NORMAL, abs=1e-5)
     wide = Gaussian(jnp.zeros(1), jnp.log(jnp.array([2.0])))
-    assert float(normal_log_prob(wide, jnp.array([1.0]))) == pytest.approx(LOG_NORMAL - 0.693147, abs=1e-5)
-    assert float(log_prob(one, jnp.tanh(jnp.array([0.5])))) == pytest.approx(LOG_SQUASHED, abs=1e-5)
+    assert float(wide.log_prob(jnp.array([1.0]))) == pytest.approx(LOG_NORMAL - 0.693147, abs=1e-5)
+    squashed = TanhGaussian(jnp.zeros(1), jnp.zeros(1))
+    assert float(squashed.log_prob(jnp.tanh(jnp.array([0.5])))) == pytest.approx(LOG_SQUASHED, abs=1e-5)
 
 
 class TestIQL:
@@ -137,7 +138,7 @@ class TestTD3BC:
 
     def test_policy_loss(self) -> None:
         # Q1(1, 0.25) = 1.25, in units of its size 1; -2.5 + (0.25 - 0.5)^2
-        loss = self.method.policy_loss(constant_policy(0.25), self.now(), rows())[0]
+        loss = self.method.policy_loss(constant_policy(0.25), self.now(), rows(), KEY)[0]
         assert float(loss) == pytest.approx(-2.4375, rel=1e-4)
 
 
@@ -156,7 +157,7 @@ class TestReBRAC:
 
     def test_policy_loss(self) -> None:
         # min Q = min(1.25, 0.5), in its own units 1; 4 * 0.25^2 - 1
-        loss = self.method.policy_loss(constant_policy(0.25), TestTD3BC().now(), rows())[0]
+        loss = self.method.policy_loss(constant_policy(0.25), TestTD3BC().now(), rows(), KEY)[0]
         assert float(loss) == pytest.approx(-0.75, rel=1e-4)
 
     @pytest.mark.parametrize(("online", "factor"), [(-1, 1.0), (0, 1.0), (20, 0.8), (50, 0.5), (500, 0.0)])
@@ -172,12 +173,12 @@ class TestO3F:
         assert float(O3F(O3FOptions(optimism=1.0)).score(q)[0]) == pytest.approx(2.816497, rel=1e-6)
 
     def test_it_plays_the_best_candidate_when_exploring_alone(self) -> None:
-        from calql.methods.base import Moment
+        from calql.methods.base import TimeStep
 
-        method, moment = O3F(O3FOptions(candidates=50)), Moment(jnp.array([1.0]), jnp.float32(0), jnp.int32(0))
+        method, time_step = O3F(O3FOptions(candidates=50)), TimeStep(jnp.array([1.0]), jnp.float32(0), jnp.int32(0))
         rising, falling = linear_critics(Q1, Q2), linear_critics((1.0, -1.0, 0.0))
         played = [
-            float(method.act(Explorer(constant_policy(0.0), critics), (), moment, KEY, explore=explore)[0][0])
+            float(method.act(Explorer(constant_policy(0.0), critics), (), time_step, KEY, explore=explore)[0][0])
             for critics, explore in ((rising, True), (falling, True), (rising, False))
         ]
         assert played[0] > 0.2 > -0.2 > played[1]
@@ -191,9 +192,9 @@ class TestO3F:
 
 def test_bc_is_minus_the_likelihood_or_the_squared_error() -> None:
     batch = rows((0.46211716,))
-    loss = BC(BCOptions()).policy_loss(gaussian_policy(0.0, 0.0), batch)[0]
+    loss = BC(BCOptions()).policy_loss(squashed_policy(0.0, 0.0), batch)[0]
     assert float(loss) == pytest.approx(-LOG_SQUASHED, abs=1e-5)
-    squared = BC(BCOptions(objective="squared")).policy_loss(gaussian_policy(0.0, 0.0), batch)[0]
+    squared = BC(BCOptions(objective="squared")).policy_loss(squashed_policy(0.0, 0.0), batch)[0]
     assert float(squared) == pytest.approx(0.46211716**2, rel=1e-5)
 
 
@@ -201,8 +202,8 @@ def test_odt_counts_real_steps_alone() -> None:
     # two steps of tanh(0.5), the second beyond the end of its episode: what stands there changes nothing
     method = ODT(ODTOptions())
 
-    def policy(returns: jax.Array, observations: jax.Array, actions: jax.Array, *rest: Any) -> Gaussian:
-        return Gaussian(jnp.zeros_like(actions), jnp.zeros_like(actions))
+    def policy(returns: jax.Array, observations: jax.Array, actions: jax.Array, *rest: Any) -> TanhGaussian:
+        return TanhGaussian(jnp.zeros_like(actions), jnp.zeros_like(actions))
 
     for beyond in (0.46211716, -0.9):
         batch = rows()._replace(

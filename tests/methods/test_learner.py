@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hand import Q1, Q2, agrees, constant_policy, gaussian_policy, linear_critics, rows
+from hand import Q1, Q2, agrees, constant_policy, linear_critics, rows, squashed_policy
 from toy_task import data, logged, same, spec, tiny
 
 from calql.methods import PRESETS
@@ -66,7 +66,7 @@ def test_the_target_is_the_least_critic_at_the_best_action() -> None:
 
 def test_the_policy_loss_takes_the_least_or_the_mean_critic() -> None:
     # at s = 1, a = 0.25: Q = 1.25 and 0.5; alpha 0 leaves -Q
-    critics, sure = linear_critics(Q1, Q2), gaussian_policy(jnp.arctanh(0.25), -20.0)
+    critics, sure = linear_critics(Q1, Q2), squashed_policy(jnp.arctanh(0.25), -20.0)
     for kind, expected in (("min", -0.5), ("mean", -0.875)):
         method = ActorCritic(ActorCriticOptions(policy_critic=kind))
         loss, _ = method.policy_loss(sure, critics, jnp.float32(0.0), rows(), KEY)
@@ -166,7 +166,7 @@ def test_q_of_many_actions_is_q_of_each() -> None:
     critics = linear_critics(Q1, Q2)
     many = q_values(critics, jnp.array([[1.0], [2.0]]), jnp.array([[[0.5], [0.0]], [[1.0], [-1.0]]]))
     np.testing.assert_allclose(many, [[[1.5, 1.0], [3.0, 1.0]], [[1.0, 0.0], [2.0, -2.0]]])
-    assert constant_policy(0.5)(jnp.ones((3, 1))).shape == (3, 1)
+    assert constant_policy(0.5)(jnp.ones((3, 1))).mode().shape == (3, 1)
 
 
 def test_where_wsrl_starts() -> None:
@@ -219,7 +219,7 @@ def stub(**numbers: float) -> Any:
     from types import SimpleNamespace
 
     return SimpleNamespace(
-        policy=gaussian_policy(jnp.arctanh(0.25), -20.0),
+        policy=squashed_policy(jnp.arctanh(0.25), -20.0),
         targets=linear_critics(Q1, Q2),
         numbers=SimpleNamespace(**{name: jnp.float32(value) for name, value in numbers.items()}),
         raw_temperature=jnp.float32(0.0),

@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hand import Q1, Q2, gaussian_policy, linear_critics, rows
+from hand import Q1, Q2, linear_critics, rows, squashed_policy
 from toy_task import BATCH, logged, spec, tiny
 
-from calql import losses
+from calql.methods import losses
 from calql.methods.learner import ActorCritic
 from calql.methods.learner_options import ActorCriticOptions
 from calql.networks import q_values
@@ -29,7 +29,7 @@ def learner(**options: Any) -> ActorCritic:
 def sure(temperature: float = 1.0) -> Any:
     """A state whose policy plays 0.25, which Q1 values 2.25 at s' = 2 and Q2 0.5; discount 0.9."""
     return SimpleNamespace(
-        policy=gaussian_policy(jnp.arctanh(0.25), -20.0),
+        policy=squashed_policy(jnp.arctanh(0.25), -20.0),
         targets=linear_critics(Q1, Q2),
         numbers=SimpleNamespace(discount=jnp.float32(0.9)),
         raw_temperature=jnp.float32(math.log(temperature)),

@@ -16,6 +16,8 @@ from calql.engine.replay import empty_like
 from calql.methods import method_entry
 from calql.methods.base import Spec, Transitions
 
+pytestmark = pytest.mark.slow
+
 SEEDS, UPDATES, LATEST = 12, 300, 100  # means are over the last so many updates
 
 

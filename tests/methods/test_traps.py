@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from toy_task import BATCH, LIMIT, data, logged, run_options, task, tiny
 
+from calql.domains.registry import get_task
 from calql.engine import mixing
 from calql.engine.collect import acts_at_random
 from calql.engine.episodes import Episode
@@ -19,13 +20,12 @@ from calql.engine.inputs import prepare
 from calql.engine.plan import make_plan
 from calql.engine.replay import Replay, empty_like, insert
 from calql.engine.run import Run
-from calql.errors import UserError
-from calql.experiment import Choice, defaults
 from calql.methods.base import Transitions
 from calql.methods.odt import padded_left
-from calql.reference import Fit
+from calql.methods.reference import Fit
 from calql.results import Silent
-from calql.tasks import get_task
+from calql.runs.request import Choice, defaults
+from calql.system.errors import UserError
 
 KEY = jax.random.key(0)
 
@@ -172,7 +172,7 @@ def test_options_of_a_method_stand_above_the_tasks_for_all_and_below_its_own() -
     run, options = defaults(Choice(method="rlpd"), maze)
     assert (run.offline_updates, run.update_ratio, run.reference) == (0, 20, "none")
     assert options.backup_actions == 1
-    assert options.critic_widths == maze.options["*"]["critic_widths"]
+    assert options.critic_widths == maze.options["critic_widths"]
     run, _ = defaults(Choice(method="cal-ql"), maze)
     assert run.reference == "monte-carlo"
     assert BATCH == 4

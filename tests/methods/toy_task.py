@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 from calql.data import Dataset
+from calql.data.rewards import RewardRule
+from calql.domains.base import Protocol, Task, success_rate
 from calql.engine.inputs import prepare
 from calql.engine.options import RunOptions
 from calql.engine.program import Program
 from calql.methods import METHODS, Method
 from calql.methods.base import Transitions
-from calql.reference import Fit
-from calql.tasks.base import Protocol, RewardRule, Task, success_rate
+from calql.methods.reference import Fit
 
 LIMIT = 5
 OBSERVATION, ACTION = 3, 2

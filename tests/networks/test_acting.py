@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from calql.methods import method_entry
-from calql.methods.base import Moment, Spec
+from calql.methods.base import Spec, TimeStep
 from calql.networks.acting import Turned, as_trained, for_acting
 
 VECTOR, IMAGE = Spec((5,), 3), Spec((16, 16, 3), 3, image=True)
@@ -29,8 +29,8 @@ def made(name: str, spec: Spec, precision: str) -> tuple[Any, Any]:
 def action(method: Any, policy: Any, spec: Spec) -> np.ndarray:
     rng = np.random.default_rng(0)
     seen = rng.integers(0, 255, spec.observation_shape).astype(np.uint8) if spec.image else rng.normal(size=5)
-    moment = Moment(jnp.asarray(seen, jnp.uint8 if spec.image else jnp.float32), jnp.float32(0.0), jnp.int32(0))
-    return np.asarray(method.act(policy, method.start(policy), moment, jax.random.key(1), explore=True)[0])
+    time_step = TimeStep(jnp.asarray(seen, jnp.uint8 if spec.image else jnp.float32), jnp.float32(0.0), jnp.int32(0))
+    return np.asarray(method.act(policy, method.start(policy), time_step, jax.random.key(1), explore=True)[0])
 
 
 @pytest.mark.parametrize(("name", "spec"), [("cal-ql", VECTOR), ("cal-ql", IMAGE), ("odt", VECTOR)])

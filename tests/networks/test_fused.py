@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 from toy_task import spec, tiny
 
-from calql.networks import Critics, Identity, Style, fused, q_values
+from calql.networks import Critics, Identity, Style, q_values
+from calql.networks.kernels import fused
+
+pytestmark = pytest.mark.slow
 
 try:
     from jax.experimental.pallas.mosaic_gpu import InterpretGPUParams

@@ -19,6 +19,8 @@ from calql.networks.encoder import convolve
 from calql.networks.products import asked_of_xla, halves, product, product_of_inputs
 from calql.networks.transformer import DecisionTransformer
 
+pytestmark = pytest.mark.slow
+
 KEY = jax.random.key(0)
 PRECISIONS: tuple[Precision, ...] = ("float32", "tf32", "bfloat16")
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from calql.methods.base import Moment, Spec
+from calql.methods.base import Spec, TimeStep
 from calql.methods.odt import ODT, ODTOptions
 
 STEPS, OBSERVATION, ACTION = 4, 3, 2
@@ -62,15 +62,15 @@ def test_acting_step_by_step_is_the_forward_pass_of_the_whole_sequence(method, n
     carry, played = method.start(network), []
     act = jax.jit(method.act, static_argnames="explore")
     for step in range(STEPS):
-        moment = Moment(observations[step], jnp.float32(rewards[step]), jnp.int32(step))
-        action, carry = act(network, carry, moment, jax.random.key(step), explore=False)
+        time_step = TimeStep(observations[step], jnp.float32(rewards[step]), jnp.int32(step))
+        action, carry = act(network, carry, time_step, jax.random.key(step), explore=False)
         played.append(action)
     returns = jnp.array([1.0, 0.75, 0.75, 0.25])  # 1 asked for, less what was earned
     whole = network(returns, observations, jnp.stack(played), TIMES)
     np.testing.assert_allclose(jnp.tanh(whole.mean), jnp.stack(played), atol=1e-5)
     # one step more: the oldest goes, the rest moves up
-    moment = Moment(observations[0], jnp.float32(0.0), jnp.int32(STEPS))
-    _, carry = act(network, carry, moment, jax.random.key(9), explore=False)
+    time_step = TimeStep(observations[0], jnp.float32(0.0), jnp.int32(STEPS))
+    _, carry = act(network, carry, time_step, jax.random.key(9), explore=False)
     np.testing.assert_allclose(carry.earned, [0.25, 0.25, 0.75, 0.75])
     np.testing.assert_allclose(carry.observations[:3], observations[1:], atol=1e-6)
 

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from calql.errors import UserError
 from calql.results import make_sinks
 from calql.results.loggers import numbers
+from calql.system.errors import UserError
 from event_files import steps
 
 ROW = {"seed": 1, "phase": "offline", "update": 5, "env_steps": 0, "switch": True, "score": 0.5, "regret": None}

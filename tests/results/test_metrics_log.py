@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calql.errors import UserError
 from calql.results import MetricsLog, read_rows
+from calql.system.errors import UserError
 
 values = st.one_of(
     st.none(), st.booleans(), st.integers(-(2**53), 2**53), st.text(max_size=5),

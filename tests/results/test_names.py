@@ -10,8 +10,8 @@ import pytest
 from synthetic_runs import make_run
 
 from calql.cli import main
-from calql.errors import shown
 from calql.results.report import write_report
+from calql.system.errors import shown
 
 NAMES = ["b[bold]c", "[/x]", "$\\frac{", "a\x1b[31mred"]
 

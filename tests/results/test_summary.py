@@ -10,10 +10,10 @@ import pytest
 from rich.console import Console
 from synthetic_runs import make_run
 
-from calql.errors import UserError
 from calql.results import read_run, result_table, summarise
 from calql.results.curves import align, column, phase_curve
 from calql.results.summary import Summary, summarise_seed
+from calql.system.errors import UserError
 
 
 def rows(before: float | None, online: list[tuple[int, float]], seed: int = 0) -> list[dict]:

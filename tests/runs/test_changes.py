@@ -12,11 +12,13 @@ import pytest
 from test_folder import contents, data, train  # noqa: F401
 from test_probe import Heard
 
-from calql import experiment as experiments
 from calql.cli import main
-from calql.errors import UserError
-from calql.tasks import own
-from calql.training import Watching, resume
+from calql.domains.own import tasks as own
+from calql.runs import record
+from calql.runs.life import Watching, resume
+from calql.system.errors import UserError
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -57,7 +59,7 @@ def test_code_that_changed_is_refused_unless_accepted(
 
 def test_another_number_of_cores_is_noted(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cores = json.loads((begun / "config.json").read_text())["cores"]
-    monkeypatch.setattr(experiments, "available_cores", lambda: cores + 1)
+    monkeypatch.setattr(record, "available_cores", lambda: cores + 1)
     heard = Heard()
     resume(begun, Watching(heard), online_steps=20)
     assert any(f"begun on {cores} cores and goes on with {cores + 1}" in line for line in heard.lines)

@@ -19,8 +19,10 @@ import corridor
 from calql.engine import boundary, workers
 from calql.engine.boundary import Beacon, Boundary
 from calql.engine.episodes import AFRESH, COLLECT, EVALUATE, Request
-from calql.errors import Diverged, UserError
-from calql.training import resume
+from calql.runs.life import resume
+from calql.system.errors import Diverged, UserError
+
+pytestmark = pytest.mark.slow
 
 OPTIONS: dict[str, Any] = {**TINY, "online_steps": 40, "probe": False, "score": "success", "step_timeout": 0.5}
 AT = 33  # a step of the first environment: in its first collected episodes, after two evaluations

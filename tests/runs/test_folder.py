@@ -17,13 +17,15 @@ import pytest
 
 import calql
 import corridor
-from calql import training
-from calql.errors import UserError
 from calql.runs import folder as folders
+from calql.runs import life as training
 from calql.runs import lock
 from calql.runs.folder import discard, make_folder
+from calql.runs.life import resume
 from calql.runs.lock import owned
-from calql.training import resume
+from calql.system.errors import UserError
+
+pytestmark = pytest.mark.slow
 
 TINY: dict[str, Any] = {
     "seeds": 1, "offline_updates": 6, "online_steps": 40, "evaluate_offline_every": 6, "evaluate_online_every": 20,
@@ -57,7 +59,7 @@ def test_another_process_that_made_the_folder_meanwhile_keeps_it(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both had found that it was not there."""
-    out, check = tmp_path / "run", training.experiments.make_experiment
+    out, check = tmp_path / "run", training.preparation.prepare
 
     def slow(*words: Any, **names: Any) -> Any:
         made = check(*words, **names)
@@ -65,7 +67,7 @@ def test_another_process_that_made_the_folder_meanwhile_keeps_it(
         (out / "metrics.jsonl").write_text('{"of": "the other one"}\n')
         return made
 
-    monkeypatch.setattr(training.experiments, "make_experiment", slow)
+    monkeypatch.setattr(training.preparation, "prepare", slow)
     with pytest.raises(UserError, match="exists already"):
         train(out, data)
     assert contents(out) == {"metrics.jsonl": b'{"of": "the other one"}\n'}
@@ -113,7 +115,7 @@ def test_a_run_that_cannot_begin_leaves_no_folder(data: Path, tmp_path: Path, mo
     def refuse(*_: Any) -> None:
         raise UserError("no")
 
-    monkeypatch.setattr(training.experiments, "plan", refuse)
+    monkeypatch.setattr(training.preparation, "plan", refuse)
     with pytest.raises(UserError, match="no"):
         train(tmp_path / "run", data)
     assert not (tmp_path / "run").exists()

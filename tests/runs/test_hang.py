@@ -14,6 +14,8 @@ import robot
 
 import corridor
 
+pytestmark = pytest.mark.slow
+
 WORDS = [
     "--seeds", "1", "--offline-updates", "4", "--online-steps", "40", "--evaluate-offline-every", "4",
     "--evaluate-online-every", "20", "--evaluation-episodes", "1", "--policy-widths", "8", "--critic-widths", "8",

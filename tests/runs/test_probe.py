@@ -11,10 +11,10 @@ from robot import times
 
 import calql
 import corridor
-from calql import training
 from calql.cli import main
 from calql.data.check import RESETS, STEPS
-from calql.training import Watching
+from calql.runs import life as training
+from calql.runs.life import Watching
 
 TINY: dict[str, Any] = {
     "seeds": 1, "offline_updates": 4, "online_steps": 20, "evaluate_offline_every": 4, "evaluate_online_every": 20,

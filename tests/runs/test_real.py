@@ -11,10 +11,12 @@ from test_probe import TINY, counts  # noqa: F401
 
 import calql
 import corridor
-from calql import training
 from calql.cli import main
-from calql.errors import UserError
+from calql.runs import life as training
 from calql.runs.stops import Stops
+from calql.system.errors import UserError
+
+pytestmark = pytest.mark.slow
 
 OPTIONS: dict[str, Any] = {
     **TINY, "seeds": 2, "evaluation_episodes": 12, "trajectories": 2, "lag": 1, "real": True, "score": "success",

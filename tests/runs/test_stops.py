@@ -16,6 +16,8 @@ import pytest
 
 from calql.runs.stops import CODES, Stopped, Stops, process_start
 
+pytestmark = pytest.mark.slow
+
 DEAF = """
     import ctypes, time
     from calql.runs.stops import Stops
@@ -154,3 +156,46 @@ def test_a_time_limit_counts_from_the_start_of_the_process() -> None:
         while not stops.asked():
             time.sleep(0.01)
         assert stops.cause == "--max-minutes"
+
+
+@pytest.mark.parametrize(
+    ("interruption", "code"),
+    [("KeyboardInterrupt", 130), ("Stopped('SIGTERM', 'stopped')", 143), ("Stopped('Ctrl-C', 'stopped')", 130)],
+)
+def test_an_interrupted_command_ends_with_its_code(interruption: str, code: int) -> None:
+    """Whatever would happen while the interpreter is taken down."""
+    process = script(f"""
+        import atexit, os, sys
+        from calql import cli
+        from calql.cli import listing
+        from calql.runs.stops import Stopped
+        def run(command, words):
+            print("ready", flush=True)
+            raise {interruption}
+        listing.run, sys.argv = run, ["calql", "tasks"]
+        atexit.register(os.abort)  # as a compiler that is still at work may end it
+        sys.exit(cli.main())
+    """)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == code, errors
+    assert len(errors.splitlines()) == 1
+
+
+def test_ctrl_c_during_imports_raises_nothing_in_them() -> None:
+    """Libraries of C++ end the process by a crash where an exception comes up in their own start."""
+    process = script("""
+        import importlib, os, signal, sys
+        from calql import cli
+        def import_module(name):
+            print("ready", flush=True)
+            try:
+                time.sleep(60)
+            except KeyboardInterrupt:
+                os.abort()
+        importlib.import_module, sys.argv = import_module, ["calql", "tasks"]
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.exit(cli.main())
+    """)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (130, "calql: interrupted\n")

@@ -13,16 +13,14 @@ from functools import partial
 from typing import Any
 
 import gymnasium
-import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from calql.envs.simulation import Simulation
-from calql.tasks import Task
+from calql.domains.common.simulation import Simulation, mujoco
+from calql.domains.registry import Task
 
 LONGEST = 100  # steps of an episode that are played
 WINDOWS = 40
-STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 
 Env = gymnasium.Env[Any, Any]
 Actions = list[NDArray[Any]]
@@ -107,8 +105,9 @@ def _play(env: Env, actions: Actions) -> int:
 def _controls(env: Env, simulation: Simulation, actions: Actions, seed: int) -> tuple[NDArray[Any], Actions]:
     """The state that the episode of a seed starts from, and what it sends to the actuators at each step."""
     env.reset(seed=seed)
-    state = np.empty(mujoco.mj_stateSize(simulation.model, STATE))
-    mujoco.mj_getState(simulation.model, simulation.data, state, STATE)
+    kind = mujoco.mjtState.mjSTATE_INTEGRATION
+    state = np.empty(mujoco.mj_stateSize(simulation.model, kind))
+    mujoco.mj_getState(simulation.model, simulation.data, state, kind)
     controls = []
     for action in actions:
         *_, terminated, truncated, _ = env.step(action)
@@ -121,7 +120,7 @@ def _controls(env: Env, simulation: Simulation, actions: Actions, seed: int) -> 
 def _simulate(simulation: Simulation, state: NDArray[Any], controls: Actions) -> float:
     """CPU seconds of the bare simulator for the same episode."""
     model, data, substeps, ctrl = simulation.model, simulation.data, simulation.substeps, simulation.data.ctrl
-    mujoco.mj_setState(model, data, state, STATE)
+    mujoco.mj_setState(model, data, state, mujoco.mjtState.mjSTATE_INTEGRATION)
     begun = time.process_time()
     for control in controls:
         ctrl[:] = control

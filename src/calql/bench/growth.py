@@ -10,8 +10,8 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from calql.bench.updates import Shapes, measure_updates
-from calql.errors import unknown
 from calql.results import style
+from calql.system.errors import unknown
 
 AXES: Mapping[str, tuple[int, ...]] = {
     "seeds": (1, 2, 4, 8, 16, 32),

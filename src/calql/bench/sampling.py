@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from calql.errors import UserError
+from calql.system.errors import UserError
 
 PROC = Path("/proc")
 

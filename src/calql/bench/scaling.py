@@ -8,14 +8,14 @@ from typing import Any
 
 import jax
 
+from calql.domains.registry import Task
 from calql.engine.episodes import Request
-from calql.engine.rollout import Collect, Stage
-from calql.engine.workers import Workers
-from calql.experiment import Choice, defaults
+from calql.engine.rollout import Collect, RolloutSetup
+from calql.engine.workers import ProcessPool
 from calql.methods import method_entry
 from calql.methods.base import Method, Policy
 from calql.networks import Spec
-from calql.tasks import Task
+from calql.runs.request import Choice, defaults
 
 LONGEST = 200  # steps of an episode that are played
 EPISODES = 2  # per process and round, so that an early end leaves nobody idle for long
@@ -25,30 +25,30 @@ ROUNDS = 3  # at least
 def measure_scaling(task: Task, *, workers: Sequence[int] = (1, 2), seconds: float = 20.0) -> dict[str, Any]:
     """Steps/s for each number of processes, and the last as a share of what the first promises.
 
-    The crews play in turns, so that all meet the same neighbours, and the best round of each counts.
+    The pools take rounds, so that all meet the same neighbours, and the best round of each counts.
     """
     method, policy = _policy(task)
-    stage = Stage(task.make_env, method, min(task.episode_limit, LONGEST))
-    crews = {count: Workers(stage, count) for count in workers}
+    setup = RolloutSetup(task.make_env, method, min(task.episode_limit, LONGEST))
+    pools = {count: ProcessPool(setup, count) for count in workers}
     together = EPISODES * max(workers)
     best = dict.fromkeys(workers, 0.0)
     try:
-        for crew in crews.values():
-            _round(crew, policy, together)  # environments are made and programs compiled
+        for pool in pools.values():
+            _round(pool, policy, together)  # environments are made and programs compiled
         begun, rounds = time.perf_counter(), 0
         while rounds < ROUNDS or time.perf_counter() - begun < seconds:
-            for count, crew in crews.items():
-                best[count] = max(best[count], _round(crew, policy, together))
+            for count, pool in pools.items():
+                best[count] = max(best[count], _round(pool, policy, together))
             rounds += 1
     finally:
-        for crew in crews.values():
-            crew.close()
+        for pool in pools.values():
+            pool.close()
     few, many = workers[0], workers[-1]
     return {
         "task": task.name,
         "steps_per_s": {str(count): rate for count, rate in best.items()},
         "share_of_linear": best[many] * few / (best[few] * many),
-        "measured": f"clock, best of {rounds} rounds of {together} episodes of at most {stage.episode_limit} steps",
+        "measured": f"clock, best of {rounds} rounds of {together} episodes of at most {setup.episode_limit} steps",
     }
 
 
@@ -63,9 +63,9 @@ def _policy(task: Task) -> tuple[Method, Policy]:
     return method, jax.device_get(method.policy(method.init(jax.random.key(0), spec)))
 
 
-def _round(crew: Workers, policy: Policy, episodes: int) -> float:
+def _round(pool: ProcessPool, policy: Policy, episodes: int) -> float:
     """Steps/s of some episodes, one job each."""
     begun = time.perf_counter()
-    jobs = [crew.submit(Collect(policy, (Request((0, 0, number)),))) for number in range(episodes)]
+    jobs = [pool.submit(Collect(policy, (Request((0, 0, number)),))) for number in range(episodes)]
     steps = sum(len(episode.rewards) for job in jobs for episode in job.result())
     return steps / (time.perf_counter() - begun)

@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calql import experiment as experiments
-from calql import training
 from calql.bench.sampling import Sample, require_proc, sampled, take
 from calql.bench.trend import summary, warm_from
 from calql.bench.whole import go_on
+from calql.domains.registry import get_task
 from calql.engine.memory import one_row, size
 from calql.engine.options import RunOptions
 from calql.engine.plan import buffer_rows
-from calql.experiment import Choice
 from calql.methods import method_entry
 from calql.results import MetricsLog, Silent
-from calql.tasks import get_task
+from calql.runs import life as training
+from calql.runs import record, request
+from calql.runs.request import Choice
 
 SAMPLES = "soak.jsonl"  # in a folder that is kept
 EVERY_S = 2.0
@@ -64,7 +64,7 @@ def soak_options(task: str, method: str, given: Mapping[str, Any]) -> dict[str, 
 
     What is given comes first. The buffer's rows follow from the steps of a run, of which there is no end here.
     """
-    usual, _ = experiments.defaults(Choice(task=task, method=method), get_task(task))
+    usual, _ = request.defaults(Choice(task=task, method=method), get_task(task))
     often = {
         "offline_updates": min(usual.offline_updates, 500),
         "online_steps": ENDLESS,
@@ -99,7 +99,7 @@ def measure_soak(
 
 def buffer_of(folder: Path) -> tuple[Buffer, RunOptions]:
     """Of the run in the folder."""
-    experiment, _ = experiments.from_config(folder)
+    experiment, _ = record.from_config(folder)
     row = one_row(method_entry(experiment.choice.method).make(experiment.options), experiment.data)
     rows = buffer_rows(experiment.run, experiment.task.episode_limit)
     return Buffer(size(row), rows, experiment.run.seeds), experiment.run

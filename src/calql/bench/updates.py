@@ -12,11 +12,11 @@ import numpy as np
 
 from calql.engine.inputs import columns_of, on_device
 from calql.engine.options import RunOptions
-from calql.engine.program import Given, Learning, Program, on_accelerator, short_part, whole_loops
+from calql.engine.program import Learning, Program, UpdateInputs, on_accelerator, short_part, whole_loops
 from calql.engine.replay import Replay, empty_like
 from calql.methods import method_entry
 from calql.methods.base import Method, Spec, Transitions
-from calql.reference import Trajectory
+from calql.methods.reference import Trajectory
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ class Bench:
         self.replay = _filled(self.logged, shapes.seeds)
         half, none = np.full(shapes.seeds, method.batch_size // 2, np.int32), np.zeros(shapes.seeds, np.int32)
         returns = np.tile(np.array([-100.0, 100.0], np.float32), (shapes.seeds, 1)) if method.bounds_targets else None
-        self._given = Given((self.logged, self.replay), self.keys, half, none, returns, (none, none))
+        self._update_inputs = UpdateInputs((self.logged, self.replay), self.keys, half, none, returns, (none, none))
 
     def advance(self, learning: Learning, updates: int) -> Learning:
-        return self.program.looped(learning, self._given, np.full(self._seeds, updates), loop=self.loop)
+        return self.program.looped(learning, self._update_inputs, np.full(self._seeds, updates), loop=self.loop)
 
     def whole_loops(self, updates: int) -> int:
         """So many updates, or a few more, that no loop is gone through for nothing."""

@@ -5,16 +5,18 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from calql import experiment as experiments
-from calql import training
-from calql.errors import UserError
-from calql.experiment import Choice
+from calql.domains.registry import get_task
 from calql.results import MetricsLog
 from calql.results.metrics import read_rows
-from calql.tasks import get_task
+from calql.runs import life as training
+from calql.runs import record, request
+from calql.runs.request import Choice
+from calql.system.errors import UserError
+from calql.system.run_files import SPEED
 
 PARTS = "bench.jsonl"  # in a folder that is kept: one row for each time the run was taken up
 
@@ -29,9 +31,9 @@ def measure_run(
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as place:
         folder = keep or Path(place) / "run"
-        before = len(read_rows(folder / "speed.jsonl"))
+        before = len(read_rows(folder / SPEED))
         outcome = go_on(folder, task, method, options, training.Watching(max_minutes=minutes))
-        rows = read_rows(folder / "speed.jsonl")[before:]
+        rows = read_rows(folder / SPEED)[before:]
         MetricsLog(folder / PARTS).append([{"wall_s": time.monotonic() - begun}])
         parts = [row["wall_s"] for row in read_rows(folder / PARTS)]
     return {
@@ -49,18 +51,22 @@ def go_on(
     folder: Path, task: str, method: str, options: Mapping[str, Any], watching: training.Watching
 ) -> training.Outcome:
     """Start the run in the folder, or resume it if it is the same one."""
-    if not folder.exists():
-        return training.train(task, method=method, out=folder, watching=watching, **options)
-    there, _ = experiments.from_config(folder)
-    usual = experiments.defaults(Choice(task=task, method=method), get_task(task))
-    asked = experiments.set_options(*usual, options, method)
+    if folder.exists():
+        _require_same(folder, task, method, options)
+    begin = partial(training.train, task, method=method, out=folder, watching=watching, **options)
+    return training.start_or_resume(folder, watching, begin)
+
+
+def _require_same(folder: Path, task: str, method: str, options: Mapping[str, Any]) -> None:
+    there, _ = record.from_config(folder)
+    usual = request.defaults(Choice(task=task, method=method), get_task(task))
+    asked = request.set_options(*usual, options, method)
     if (there.choice.task, there.choice.method, there.run, there.options) != (task, method, *asked):
         raise UserError(
             "is a run of another task, method or options",
             where=str(folder),
             mend="give the command that began it, or choose another --keep",
         )
-    return training.resume(folder, watching)
 
 
 def _phase(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:

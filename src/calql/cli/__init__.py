@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from typing import NoReturn
 
-from calql.errors import DIVERGED, Diverged, UserError, of_system, shown, unknown
+from calql.system.errors import DIVERGED, Diverged, UserError, of_system, shown, unknown
 
 COMMANDS = {
     "train": ("train", "pre-train on logged data, then fine-tune online"),
@@ -37,7 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if words[0] not in COMMANDS:
             raise unknown("command", words[0], COMMANDS)
-        module = importlib.import_module(f"calql.cli.{COMMANDS[words[0]][0]}")
+        with nullcontext() if arguments is not None else _ctrl_c_ends_here():
+            module = importlib.import_module(f"calql.cli.{COMMANDS[words[0]][0]}")
         return int(module.run(words[0], words[1:]))
     except UserError as error:
         print(f"calql: {shown(str(error))}", file=sys.stderr)
@@ -53,7 +57,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt as interruption:
         print(f"calql: {shown(str(interruption)) or 'interrupted'}", file=sys.stderr)
-        return int(getattr(interruption, "code", 130))
+        code = int(getattr(interruption, "code", 130))
+        if arguments is None:
+            _end_here(code)
+        return code
+
+
+@contextmanager
+def _ctrl_c_ends_here() -> Iterator[None]:
+    """While libraries are imported: an exception that comes up within one of C++ would be a crash."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, _interrupted)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _interrupted(*_: object) -> NoReturn:
+    os.write(2, b"calql: interrupted\n")
+    os._exit(130)
+
+
+def _end_here(code: int) -> NoReturn:
+    """Let the process go as it is, with the code that was promised.
+
+    The compiler may still be at work in other threads, and crashes now and then when the interpreter is taken down
+    around it; and `python -m` ends by the signal, not by a code, where Ctrl-C came during an `exec`, as in imports.
+    """
+    from multiprocessing import active_children
+
+    for process in active_children():
+        process.kill()
+    with suppress(OSError):
+        sys.stdout.flush()
+    os._exit(code)
 
 
 def _usage() -> str:

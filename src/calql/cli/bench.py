@@ -8,11 +8,10 @@ import math
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, make_dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calql import experiment as experiments
 from calql.bench.environments import distinct, measure_env
 from calql.bench.growth import AXES, draw_growth, measure_growth
 from calql.bench.products import measure_products
@@ -20,12 +19,15 @@ from calql.bench.scaling import measure_scaling
 from calql.bench.soak import in_a_line, measure_soak
 from calql.bench.updates import Shapes, measure_updates
 from calql.bench.whole import measure_run
-from calql.cli.parse import parse, peek
-from calql.errors import UserError, unknown
-from calql.experiment import Choice
+from calql.cli.given import method_kinds, options_given
+from calql.cli.help import Group, show_help
+from calql.cli.parse import made, read_words
+from calql.domains.registry import DEFAULT, all_tasks, get_task
 from calql.methods import METHODS
-from calql.options import Checked
-from calql.tasks import DEFAULT, all_tasks, get_task
+from calql.runs import record, request
+from calql.runs.request import Choice
+from calql.system.errors import UserError, unknown
+from calql.system.options import Checked
 
 
 @dataclass(frozen=True)
@@ -73,21 +75,19 @@ class BenchOptions(Checked):
 
 
 def run(command: str, words: Sequence[str]) -> int:
-    choice = Choice(
-        task=peek(words, "task") or DEFAULT,
-        method=peek(words, "method") or "cal-ql",
-        preset=peek(words, "preset") or "paper",
-    )
-    _, learner = experiments.defaults(choice, get_task(str(choice.task)))
-    kind = make_dataclass(
-        "Bench", [("bench", BenchOptions, BenchOptions()), ("learner", type(learner), learner)], frozen=True
-    )
-    parsed: Any = parse(kind, words, command=command, default=kind())
-    options: BenchOptions = parsed.bench
-    results = _chosen(options)(options, parsed.learner)
-    versions = experiments.versions()
-    found = {"command": shlex.join(["calql", "bench", *_without_out(words)]), "versions": versions, "results": results}
-    text = json.dumps(_spelled(found), indent=2, allow_nan=False)
+    typed = read_words([BenchOptions, *method_kinds()], words, command=command)
+    asks_help = typed.pop("help", False)
+    options = made(BenchOptions, typed, command=command)
+    choice = Choice(task=options.task, method=options.method, preset=options.preset)
+    given = options_given(typed, options.method, apart=[BenchOptions])
+    found = request.resolve(choice, get_task(options.task), given)
+    if asks_help:
+        learner = Group(options.method, type(found.options), values=vars(found.options), origins=found.origins)
+        show_help([Group("", BenchOptions), learner], command, str(BenchOptions.__doc__))
+    results = _chosen(options)(options, found.options)
+    versions = record.versions()
+    answer = {"command": shlex.join(["calql", "bench", *_without_out(words)]), "versions": versions, "results": results}
+    text = json.dumps(_spelled(answer), indent=2, allow_nan=False)
     print(text)
     if options.out is not None:
         Path(options.out).write_text(text + "\n")
@@ -171,7 +171,7 @@ def _methods(options: BenchOptions, _: Any) -> list[dict[str, Any]]:
     """Every method with its own options on the task."""
     rows = []
     for name in METHODS:
-        _, learner = experiments.defaults(Choice(task=options.task, method=name), get_task(options.task))
+        _, learner = request.defaults(Choice(task=options.task, method=name), get_task(options.task))
         rows += [measure_updates(name, learner, _shapes(options, n), seconds=options.seconds) for n in options.seeds]
     return rows
 
@@ -219,12 +219,12 @@ def _soak(options: BenchOptions, learner: Any) -> list[dict[str, Any]]:
 def _changes(options: BenchOptions, learner: Any) -> dict[str, Any]:
     """The learner's options, and those of the engine that --set names."""
     choice = Choice(task=options.task, method=options.method, preset=options.preset)
-    usual = vars(experiments.defaults(choice, get_task(options.task))[0])
+    usual = vars(request.defaults(choice, get_task(options.task))[0])
     changes = dataclasses.asdict(learner)
-    for name, text in experiments.read_changes(options.set).items():
+    for name, text in request.read_changes(options.set).items():
         if name not in usual:
             raise unknown("option of the engine", name, usual, where="--set")
-        changes[name] = experiments.value_like(usual[name], name, text)
+        changes[name] = request.value_like(usual[name], name, text)
     return changes
 
 

@@ -20,7 +20,8 @@ class CompareOptions:
 
 
 def run(command: str, words: Sequence[str]) -> int:
-    from calql import comparison, training
+    from calql.experiments import compare as comparison
+    from calql.runs import life as training
     from calql.runs.stops import Stops
 
     options = parse(CompareOptions, words, command=command)

@@ -13,8 +13,8 @@ from rich.table import Table
 from calql.cli.parse import parse
 from calql.data import Dataset, check, describe, load, render
 from calql.data.inspect import sentence
-from calql.errors import UserError, unknown
-from calql.options import Checked
+from calql.system.errors import UserError, unknown
+from calql.system.options import Checked
 
 
 def inspect(file: str, task: str | None = None, env: str | None = None) -> int:
@@ -39,7 +39,7 @@ def _compared(
     dataset: Dataset, task: str | None, env: str | None, on_problem: Callable[[UserError], None]
 ) -> tuple[int, list[str]]:
     """The time limit of the environment, and what the comparison with it warns about."""
-    from calql.experiment import Choice, resolve_task
+    from calql.runs.request import Choice, resolve_task
 
     chosen, _, _ = resolve_task(Choice(task=task, env=env), data=dataset)
     made = chosen.make_env()
@@ -106,14 +106,14 @@ class CertifyOptions:
 
 
 def _list(options: ListOptions) -> int:
-    from calql.data.download import has_original
     from calql.data.store import is_built
-    from calql.recipes import recipes
+    from calql.domains.originals import has_original
+    from calql.domains.registry import all_recipes
 
     table = Table(box=None, header_style="bold")
     for heading in ("dataset", "for --task", "transitions", "here", "made of"):
         table.add_column(heading, no_wrap=heading != "made of", justify="right" if heading == "transitions" else "left")
-    for name, recipe in recipes().items():
+    for name, recipe in all_recipes().items():
         here = "original" if has_original(name) else "built" if is_built(name) else "-"
         table.add_row(name, recipe.task, f"{recipe.size:,}" if recipe.size else "", here, recipe.summary)
     console = Console()
@@ -126,7 +126,7 @@ def _inspect(options: InspectOptions) -> int:
 
 
 def _build(options: BuildOptions) -> int:
-    from calql import recipes
+    from calql.domains import datasets as recipes
 
     print(
         recipes.build(
@@ -142,14 +142,14 @@ def _build(options: BuildOptions) -> int:
 
 
 def _download(options: DownloadOptions) -> int:
-    from calql.data.download import download
+    from calql.domains.originals import download
 
     print(download(options.name))
     return 0
 
 
 def _certify(options: CertifyOptions) -> int:
-    from calql.data.certify import certify
+    from calql.domains.certify import certify
 
     report = certify(options.task, options.file)
     print(report)

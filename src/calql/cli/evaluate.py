@@ -9,10 +9,9 @@ from typing import Annotated
 
 import tyro
 
-from calql import training
 from calql.cli.parse import parse
-from calql.options import Checked
-from calql.trust import trust_run
+from calql.runs.scores import evaluate
+from calql.system.options import Checked
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,6 @@ class EvaluateOptions(Checked):
 
 def run(command: str, words: Sequence[str]) -> int:
     options = parse(EvaluateOptions, words, command=command)
-    if options.trust:
-        trust_run(options.run)
-    print(json.dumps(training.evaluate(options.run, options.episodes, options.start), indent=2))
+    found = evaluate(options.run, options.episodes, options.start, trust=options.trust)
+    print(json.dumps(found, indent=2))
     return 0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from calql.errors import UserError
+from calql.system.errors import UserError
 
 
 def run(command: str, words: Sequence[str]) -> int:
@@ -21,7 +21,7 @@ def run(command: str, words: Sequence[str]) -> int:
 
 
 def _tasks() -> Table:
-    from calql.tasks import all_tasks
+    from calql.domains.registry import all_tasks
 
     table = Table(box=None, header_style="bold")
     table.add_column("task", no_wrap=True)

@@ -1,71 +1,83 @@
-"""Options from dataclasses by tyro, with errors as one line and the nearest name for an unknown option."""
+"""The command line, parsed once by tyro: the words of each option, which become values by the option's own type.
+
+What was not given is not there, so that a command knows what its user set and what comes from elsewhere.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import io
-import re
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import make_dataclass
+from typing import Annotated, Any, TypeVar
 
 import tyro
 
-from calql.errors import UserError, unknown
+from calql.cli.help import Group, show_help, slot
+from calql.system.errors import UserError, unknown
+from calql.system.options import hints_of, read
 
 Options = TypeVar("Options")
+Words = Mapping[str, Any]  # option -> its words; of a flag, whether it is on
+
+HELP = Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(aliases=("-h",))]
 
 
-def parse(kind: type[Options], words: Sequence[str], *, command: str, default: Options | None = None) -> Options:
-    """Fill a dataclass from the command line; nested dataclasses share one flat set of options."""
-    _check_names(kind if default is None else default, words, command)
-    flat = tyro.conf.OmitArgPrefixes[kind]  # type: ignore[valid-type]
-    kwargs: dict[str, Any] = {} if default is None else {"default": default}
+def parse(kind: type[Options], words: Sequence[str], *, command: str) -> Options:
+    """Fill a dataclass from the command line, or show what it may be filled with and exit."""
+    found = read_words([kind], words, command=command)
+    if "help" in found:
+        show_help([Group("", kind)], command, str(kind.__doc__))
+    return made(kind, found, command=command)
+
+
+def read_words(kinds: Iterable[type[Any]], words: Sequence[str], *, command: str) -> dict[str, Any]:
+    """What was typed for the options of all these dataclasses; an unknown option is told with its nearest."""
+    hints = {name: hint for kind in kinds for name, hint in hints_of(kind).items()}
+    kind = make_dataclass("Words", [*((name, slot(hint), None) for name, hint in hints.items()), ("help", HELP, False)])
+    found: Any
     captured = io.StringIO()
     try:
-        with contextlib.redirect_stderr(captured):
-            return tyro.cli(flat, args=list(words), prog=f"calql {command}", **kwargs)
-    except SystemExit as end:
-        if not end.code:
-            raise
+        with contextlib.redirect_stderr(captured), contextlib.redirect_stdout(captured):  # no terminal: no colours
+            found, rest = tyro.cli(kind, args=list(words), add_help=False, return_unknown_args=True)
+    except SystemExit:
         raise UserError(
-            _one_line(captured.getvalue()), where=f"calql {command}", mend=f"see calql {command} --help"
+            _unboxed(captured.getvalue()), where=f"calql {command}", mend=f"see calql {command} --help"
         ) from None
+    for word in rest:
+        raise _unknown(word, hints, command)
+    given = {name: value for name, value in vars(found).items() if value is not None}
+    return given if given.pop("help") is False else {"help": True, **given}
 
 
-def peek(words: Sequence[str], name: str) -> str | None:
-    """The value of one option, before the rest can be parsed."""
-    for index, word in enumerate(words):
-        if word == f"--{name}" and index + 1 < len(words):
-            return words[index + 1]
-        if word.startswith(f"--{name}="):
-            return word.split("=", 1)[1]
-    return None
+def made(kind: type[Options], words: Words, *, command: str) -> Options:
+    """The dataclass with what was typed for it."""
+    fields = dataclasses.fields(kind)  # type: ignore[arg-type]
+    for field in fields:
+        if field.default is field.default_factory is dataclasses.MISSING and not words.get(field.name):
+            mend = f"give it before the options; see calql {command} --help"
+            raise UserError(f"no {field.name} given", where=f"calql {command}", mend=mend)
+    return kind(**values(kind, words))
 
 
-def _check_names(kind: Any, words: Sequence[str], command: str) -> None:
-    known = {"help", *_names(kind)}
-    for word in words:
-        if word.startswith("--"):
-            name = word[2:].split("=", 1)[0].replace("_", "-")
-            if name not in known and name.removeprefix("no-") not in known:
-                raise unknown("option", name, known, where=f"calql {command}")
+def values(kind: type[Any], words: Words) -> dict[str, Any]:
+    """What was typed for the options of one dataclass, as values of their types."""
+    return {name: read(name, words[name], hint) for name, hint in hints_of(kind).items() if name in words}
 
 
-def _names(kind: Any) -> list[str]:
-    """Option names of a dataclass and of those inside it."""
-    names = []
-    for field in dataclasses.fields(kind):
-        inner = getattr(kind, field.name, None) if not isinstance(kind, type) else None
-        if inner is None and isinstance(field.type, type) and dataclasses.is_dataclass(field.type):
-            inner = field.type
-        names += _names(inner) if dataclasses.is_dataclass(inner) else [field.name.replace("_", "-")]
-    return names
+def _unknown(word: str, known: Iterable[str], command: str) -> UserError:
+    """An option that there is not, or a word that belongs to none."""
+    if word.startswith("-"):
+        name = word.lstrip("-").partition("=")[0].replace("_", "-")
+        names = {"help", *(each.replace("_", "-") for each in known)}
+        return unknown("option", name, names, where=f"calql {command}")
+    return UserError(
+        f"'{word}' belongs to no option", where=f"calql {command}", mend=f"leave it out; see calql {command} --help"
+    )
 
 
-def _one_line(text: str) -> str:
-    """What tyro's box says, without the box."""
-    words = re.sub(r"[─│╭╮╰╯]", " ", re.sub(r"\x1b\[[0-9;]*m", "", text))
-    lines = [line.strip() for line in words.splitlines() if line.strip()]
-    kept = [line for line in lines if not re.match(r"(Parsing error|For full helptext)", line)]
-    return " ".join(kept) or "the options cannot be read"
+def _unboxed(text: str) -> str:
+    """What tyro says under its title; where it is not shown to a terminal, its box is a line of dashes."""
+    lines = [line.strip() for line in text.splitlines()]
+    return " ".join(line for line in lines[1:] if line.strip("-")).rstrip(".") or "the options cannot be read"

@@ -10,7 +10,8 @@ from typing import Annotated
 import tyro
 
 from calql.cli.parse import parse
-from calql.options import Checked
+from calql.system.options import Checked
+from calql.system.run_files import CONFIG
 
 
 @dataclass(frozen=True)
@@ -20,27 +21,26 @@ class RenderOptions(Checked):
     what: Annotated[str, tyro.conf.Positional]
     """A task by name, or a run folder."""
     out: str = "episode.gif"
-    """The film to write: .gif, or .mp4 with the extra [tasks]."""
+    """The film to write: .gif, or .mp4 with the extra [films]."""
     seed: int = 0
     """Seed of the episode."""
+    arm: str | None = None
+    """Of a sweep: the arm whose policy plays."""
     trust: bool = False
     """Import the environment that the run names, though you never trained with it."""
 
 
 def run(command: str, words: Sequence[str]) -> int:
-    from calql.render import render
+    from calql.runs.film import render
 
     options = parse(RenderOptions, words, command=command)
     folder = Path(options.what)
-    if (folder / "config.json").is_file():
-        from calql.experiment import from_config
-        from calql.policy import load_policy
-        from calql.trust import trust_run
+    if (folder / CONFIG).is_file():
+        from calql.runs.artifact import load_policy
+        from calql.system.run_config import read_config
 
-        if options.trust:
-            trust_run(folder)
-        task = from_config(folder)[0].task.name
-        written = render(task, options.out, load_policy(folder), options.seed)
+        task, policy = read_config(folder)["task"], load_policy(folder, arm=options.arm, trust=options.trust)
+        written = render(task, options.out, policy, options.seed)
     else:
         written = render(options.what, options.out, None, options.seed)
     print(f"film: {written}")

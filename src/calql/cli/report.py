@@ -11,8 +11,8 @@ import tyro
 from rich.console import Console
 
 from calql.cli.parse import parse
-from calql.errors import shown
-from calql.results import result_table, summarise
+from calql.results import read_runs, result_table, summarise
+from calql.system.errors import shown
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def run(command: str, words: Sequence[str]) -> int:
     options = parse(ReportOptions, words, command=command)
     folders = [Path(name) for name in options.runs]
     console = Console()
-    console.print(result_table([summarise(folder) for folder in folders]))
+    console.print(result_table([summarise(run) for folder in folders for run in read_runs(folder)]))
     written = write_report(folders, None if options.out is None else Path(options.out))
     console.print(shown(f"report: {written}"), soft_wrap=True, markup=False)
     return 0

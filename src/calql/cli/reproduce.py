@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from calql.cli.parse import parse
-from calql.errors import UserError
-from calql.options import Checked
+from calql.system.errors import UserError
+from calql.system.extras import extra
+from calql.system.options import Checked
 
 if TYPE_CHECKING:
-    from calql.reproduce.engine import Engine
-    from calql.reproduce.matrix import Matrix
+    from calql.experiments.launchers.base import Engine
+    from calql.experiments.matrix import Matrix
 
 THEORY = "fig-theory"
 
@@ -68,6 +69,8 @@ def run(command: str, words: Sequence[str]) -> int:
     options = parse(ReproduceOptions, words, command=command)
     if options.name == THEORY:
         return _theory(options)
+    if not options.dry_run:
+        extra("plotly", f"the page of calql {command}")  # better missed now than when all cells have run
     return _matrix(options) if options.table is None else _drawn(options, options.table)
 
 
@@ -79,8 +82,8 @@ def _refuse(options: ReproduceOptions, what: str, *names: str) -> None:
 
 def _drawn(options: ReproduceOptions, table: str) -> int:
     """A table holds all that its rendering needs; what else is there to run stands in it as not run."""
-    from calql.reproduce.experiments import find_experiment
-    from calql.reproduce.matrix import draw
+    from calql.experiments.matrix import draw
+    from calql.experiments.paper.matrices import find_experiment
 
     _refuse(options, "--table", "tasks", "methods", "set", "seeds", "dry_run", "report_only")
     _tell(f"report: {draw(find_experiment(options.name, also=(THEORY,)), Path(table), Path(options.out))}")
@@ -98,10 +101,10 @@ def _theory(options: ReproduceOptions) -> int:
 
 
 def _matrix(options: ReproduceOptions) -> int:
-    from calql.reproduce.engine import Stop
-    from calql.reproduce.experiments import find_experiment
-    from calql.reproduce.matrix import Matrix, outcome_text
-    from calql.reproduce.scales import cells_of
+    from calql.experiments.launchers.base import Stop
+    from calql.experiments.matrix import Matrix, outcome_text
+    from calql.experiments.paper.matrices import find_experiment
+    from calql.experiments.paper.scales import cells_of
 
     experiment = find_experiment(options.name, also=(THEORY,))
     cells = cells_of(
@@ -127,17 +130,17 @@ def _matrix(options: ReproduceOptions) -> int:
 
 def _engine(options: ReproduceOptions) -> Engine:
     if options.engine == "ray":
-        from calql.reproduce.ray_engine import RayEngine
+        from calql.experiments.launchers.ray import RayEngine
 
         return RayEngine(options.address, cpus=options.cpus, gpus=options.gpus, retries=options.retries)
-    from calql.reproduce.local import LocalEngine
+    from calql.experiments.launchers.local import LocalEngine
 
     return LocalEngine(options.jobs)
 
 
 def _dry_run(matrix: Matrix, options: ReproduceOptions) -> int:
-    from calql.reproduce.machine import this_machine
-    from calql.reproduce.matrix import plan_text
+    from calql.experiments.launchers.machine import this_machine
+    from calql.experiments.matrix import plan_text
 
     machine = this_machine()
     print(plan_text(matrix, machine, min(options.jobs or machine.jobs, len(matrix.cells))))

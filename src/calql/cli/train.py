@@ -3,42 +3,50 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, make_dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, NoReturn
 
 from rich.console import Console
+from tyro.conf import arg
 
-from calql import experiment as experiments
-from calql import training
-from calql.cli.parse import parse, peek
-from calql.errors import DIVERGED, UserError, shown
-from calql.experiment import Choice
-from calql.options import Checked
-from calql.results import Progress, Silent, result_table, summarise
-from calql.runs.changes import refused
+from calql.cli.explain import print_origins
+from calql.cli.given import method_kinds, options_given
+from calql.cli.help import Group, show_help
+from calql.cli.parse import Words, made, read_words
+from calql.domains.own.tasks import ScoreKind
+from calql.domains.registry import DEFAULT
+from calql.engine.options import RunOptions
+from calql.results import Progress, Silent, read_runs, result_table, summarise
+from calql.results.arms import in_words
+from calql.runs import life as training
+from calql.runs import preparation, record, request
+from calql.runs.changes import changed, refused
 from calql.runs.folder import refuse_existing
+from calql.runs.origins import Resolved, resumed
+from calql.runs.request import Choice
 from calql.runs.stops import CODES, Stops, process_start
-from calql.tasks import DEFAULT
-from calql.tasks.own import ScoreKind
-from calql.trust import remember, trust_run
+from calql.runs.trust import remember, trust_run
+from calql.system.errors import DIVERGED, shown
+from calql.system.options import Checked, hints_of
 
 
 @dataclass(frozen=True)
 class TrainOptions(Checked):
     """What to train on, with what, and where it goes."""
 
-    task: str | None = None
+    task: Annotated[str | None, arg(metavar="NAME")] = None
     """A task by name (`calql tasks`)."""
-    method: str = "cal-ql"
+    method: Annotated[str, arg(metavar="NAME")] = "cal-ql"
     """A method by name (`calql methods`)."""
-    preset: str = "default"
+    preset: Annotated[str, arg(metavar="NAME")] = "default"
     """Options as a named source has them: paper, corl or wsrl; default: the paper's, and for your own data bounds on
     TD targets."""
-    dataset: str | None = None
+    dataset: Annotated[str | None, arg(metavar="FILE")] = None
     """A dataset of your own: .hdf5, .npz or minari:NAME."""
-    env: str | None = None
+    env: Annotated[str | None, arg(metavar="NAME")] = None
     """An environment of your own: package:Name-v0."""
     episode_limit: int | None = None
     """Steps after which an episode is cut (default: the task's, or what your own environment says)."""
@@ -48,17 +56,19 @@ class TrainOptions(Checked):
     """See --reward-scale."""
     score: ScoreKind | None = None
     """How your own environment is scored (default: by success, where it reports it when tried out)."""
+    vary: Annotated[str | None, arg(metavar="NAME=A,B,C")] = None
+    """Train every seed once for each value of a numeric option, all of them as one program."""
     probe: bool = True
     """Try your own environment out before training, with random steps, and compare what it gives with the data."""
-    out: str | None = None
+    out: Annotated[str | None, arg(metavar="FOLDER")] = None
     """The run folder to make (default: runs/TASK-METHOD-TIME)."""
-    resume: str | None = None
+    resume: Annotated[str | None, arg(metavar="FOLDER")] = None
     """A run folder to go on with, from its last checkpoint; with more --online-steps also a finished one."""
     accept_changes: bool = False
     """With --resume: go on although the task's rewards or episode limit have changed in the code since."""
     trust: bool = False
     """With --resume: import the environment that the run names, though you never trained with it."""
-    max_minutes: float | None = None
+    max_minutes: Annotated[float | None, arg(metavar="MINUTES")] = None
     """Checkpoint and end (with exit code 124) before this command has taken so many minutes."""
     tensorboard: bool = False
     """Also write TensorBoard events."""
@@ -66,104 +76,126 @@ class TrainOptions(Checked):
     """Also log to Weights & Biases."""
     quiet: bool = False
     """Show nothing while training."""
+    explain: bool = False
+    """Print every option with its value and where that comes from, and exit."""
+    help_all: bool = False
+    """Every option, with the values that they have for the task and the method that are named."""
 
 
-NAMES = ("task", "method", "preset", "dataset", "env", "episode_limit", "reward_scale", "reward_shift", "score")
+NAMES = ("task", "method", "preset", "dataset", "env", "episode_limit", "reward_scale", "reward_shift", "score", "vary")
+DESCRIPTION = f"Pre-train on logged data, then fine-tune online. Without a task or data of your own: {DEFAULT}."
+USUAL: dict[str, tuple[str, ...]] = {  # the options that people use, by the title of their group
+    "": ("help_all", "explain"),
+    "task": ("task", "method", "preset", "dataset", "env"),
+    "length": ("offline_updates", "online_steps", "max_minutes"),
+    "seed": ("seeds",),
+    "folder": ("out",),
+    "resuming": ("resume",),
+    "watching": ("quiet", "tensorboard", "wandb"),
+}
 
 
 def run(command: str, words: Sequence[str]) -> int:
-    with Stops(_minutes(words), since=process_start(), own_process=True) as stops:
-        outcome = (_start if peek(words, "resume") is None else _resume)(command, words, stops)
+    typed = read_words([TrainOptions, RunOptions, *method_kinds()], words, command=command)
+    asks_help = typed.pop("help", False)
+    flags = made(TrainOptions, typed, command=command)
+    if asks_help or flags.help_all or flags.explain:
+        found = _recorded(flags, typed) if flags.resume else _resolved(flags, typed)
+        if not flags.explain:
+            _show_help(command, flags, found, everything=flags.help_all)
+        print_origins(found, *_about(flags))
+        return 0
+    with Stops(flags.max_minutes, since=process_start(), own_process=True) as stops:
+        if flags.resume is not None:
+            outcome = _resume(flags, typed, stops)
+        else:
+            outcome = _start(flags, typed, stops, shlex.join(["calql", command, *words]))
     return _finish(outcome)
 
 
-def _minutes(words: Sequence[str]) -> float | None:
-    """The time limit, before the rest is parsed; what is no number above 0 is refused there."""
-    try:
-        minutes = float(peek(words, "max-minutes") or peek(words, "max_minutes") or "none")
-    except ValueError:
-        return None
-    return minutes if minutes > 0.0 else None
+def _choice(flags: TrainOptions) -> Choice:
+    return Choice(**{name: getattr(flags, name) for name in NAMES})
 
 
-def _resume(command: str, words: Sequence[str], stops: Stops) -> training.Outcome:
-    """The options of the run are the defaults, so that those which were given show."""
-    folder = Path(str(peek(words, "resume")))
-    config = experiments.read_config(folder)
-    run_options, method_options = experiments.recorded_options(config, folder)
-    parsed: Any = _parsed(command, words, run_options, method_options)
-    given = {name: value for name in NAMES if (value := _peeked(words, name)) is not None}
-    given |= {} if parsed.flags.out is None else {"out": parsed.flags.out}
-    for name, value in given.items():
-        before = config["choice"].get(name)
-        if value not in (str(before), f"{before:g}" if isinstance(before, float) else None):
-            raise refused(name, value, before, str(folder))
-    for name, value in vars(parsed.learner).items():
-        if value != (before := getattr(method_options, name)):
-            raise refused(name, value, before, str(folder))
-    changes = {name: value for name, value in vars(parsed.run).items() if value != getattr(run_options, name)}
-    if parsed.flags.trust:
+def _given(typed: Words, method: str) -> dict[str, Any]:
+    """What was set of the run's options and the method's."""
+    return options_given(typed, method, RunOptions, apart=[TrainOptions])
+
+
+def _resolved(flags: TrainOptions, typed: Words) -> Resolved:
+    choice = _choice(flags)
+    return request.resolve(choice, request.outline(choice), _given(typed, choice.method))
+
+
+def _recorded(flags: TrainOptions, typed: Words) -> Resolved:
+    """The options of a run as it would go on with them."""
+    folder = Path(str(flags.resume))
+    config = record.read_config(folder)
+    run_options, method_options = record.recorded_options(config, folder)
+    changes = _changes(flags, typed, config, folder)
+    origins = dict.fromkeys({**vars(run_options), **vars(method_options)}, "recorded") | config.get("origins", {})
+    return Resolved(changed(run_options, changes, str(folder)), method_options, resumed(origins, changes))
+
+
+def _about(flags: TrainOptions) -> tuple[str, ...]:
+    """Lines above the table of origins."""
+    if flags.resume is not None:
+        return (f"{flags.resume}, gone on with",)
+    preset = "" if flags.preset == "default" else f", preset {flags.preset}"
+    vary = "" if flags.vary is None else f", for each of {flags.vary}"
+    about = f"{flags.method} on {request.outline(_choice(flags)).name}{preset}{vary}"
+    own = "The reference value is sarsa instead if no episode of the data ends in a terminal."
+    return (about, own) if flags.env is not None else (about,)
+
+
+def _show_help(command: str, flags: TrainOptions, found: Resolved, *, everything: bool) -> NoReturn:
+    """The usual options by what they are for, or all of them."""
+    run = partial(Group, kind=RunOptions, values=vars(found.run), origins=found.origins)
+    if not everything:
+        of_run = hints_of(RunOptions)
+        groups = [
+            run(title, names=[name]) if name in of_run else Group(title, TrainOptions, [name])
+            for title, names in USUAL.items()
+            for name in names
+        ]
+        show_help(groups, command, DESCRIPTION)
+    learner = Group("method", type(found.options), values=vars(found.options), origins=found.origins)
+    show_help([Group("train", TrainOptions), run("run"), learner], command, DESCRIPTION)
+
+
+def _resume(flags: TrainOptions, typed: Words, stops: Stops) -> training.Outcome:
+    folder = Path(str(flags.resume))
+    changes = _changes(flags, typed, record.read_config(folder), folder)
+    if flags.trust:
         trust_run(folder)
-    remember(parsed.flags.env)
-    watching, accept = _watching(parsed.flags, stops), parsed.flags.accept_changes
-    return training.resume(folder, watching, accept_changes=accept, **changes)
+    remember(flags.env)
+    return training.resume(folder, _watching(flags, stops), accept_changes=flags.accept_changes, **changes)
 
 
-def _peeked(words: Sequence[str], name: str) -> str | None:
-    return peek(words, name.replace("_", "-")) or peek(words, name)
+def _changes(flags: TrainOptions, typed: Words, config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """What was set otherwise than the run has it; refuses what would make it another run."""
+    run_options, method_options = record.recorded_options(config, folder)
+    before = {**config["choice"], **vars(method_options), **vars(run_options)}
+    given = {name: getattr(flags, name) for name in (*NAMES, "out") if name in typed}
+    given |= _given(typed, config["choice"].get("method", Choice.method))
+    different = {name: value for name, value in given.items() if value != before.get(name)}
+    for name, value in different.items():
+        if name not in vars(run_options):
+            raise refused(name, value, before.get(name), str(folder))
+    return different
 
 
-def _parsed(command: str, words: Sequence[str], run_options: Any, method_options: Any) -> Any:
-    parts: list[Any] = [
-        ("flags", TrainOptions, TrainOptions()),
-        ("run", type(run_options), run_options),
-        ("learner", type(method_options), method_options),
-    ]
-    kind = make_dataclass("Train", parts, frozen=True)
-    kind.__doc__ = f"Pre-train on logged data, then fine-tune online (default task: {DEFAULT})."
-    return parse(kind, words, command=command, default=kind())
-
-
-def _start(command: str, words: Sequence[str], stops: Stops) -> training.Outcome:
-    """Names first: they decide which options there are and what they are by default."""
-    refuse_existing(peek(words, "out"))
-    choice = Choice(
-        task=peek(words, "task"),
-        method=peek(words, "method") or "cal-ql",
-        preset=peek(words, "preset") or "paper",
-        dataset=peek(words, "dataset"),
-        env=peek(words, "env"),
-        score=_score(peek(words, "score")),
-    )
-    for name in ("episode_limit", "reward_scale", "reward_shift"):
-        value = _peeked(words, name)
-        if value is not None:
-            choice = _with_number(choice, name, value)
-    asks_help = "--help" in words or "-h" in words
-    own = choice.dataset is not None or choice.env is not None
-    task, data, notes = (None, None, []) if own and asks_help else experiments.resolve_task(choice)
-    run_options, method_options = experiments.defaults(choice, task)
-    parsed = _parsed(command, words, run_options, method_options)
-    assert task is not None
-    watching, probe = _watching(parsed.flags, stops), parsed.flags.probe
-    if choice.env is not None and probe and not parsed.run.real:
-        watching.display.message(experiments.PROBE)
-    experiment = experiments.make_experiment(choice, task, data, parsed.run, parsed.learner, notes, probe=probe)
-    return training.start(experiment, parsed.flags.out, watching, shlex.join(["calql", command, *words]))
-
-
-def _score(text: str | None) -> ScoreKind | None:
-    """As it was named; another word is refused when all are parsed."""
-    kinds: tuple[ScoreKind, ...] = get_args(ScoreKind)
-    return next((kind for kind in kinds if kind == text), None)
-
-
-def _with_number(choice: Choice, name: str, text: str) -> Choice:
-    try:
-        value: Any = int(text) if name == "episode_limit" else float(text)
-    except ValueError:
-        raise UserError(f"'{text}' is not a number", where=f"--{name.replace('_', '-')}") from None
-    return replace(choice, **{name: value})
+def _start(flags: TrainOptions, typed: Words, stops: Stops, command: str) -> training.Outcome:
+    refuse_existing(flags.out)
+    choice = _choice(flags)
+    given = _given(typed, choice.method)
+    task, data, notes = request.resolve_task(choice)
+    found = request.resolve(choice, task, given)
+    watching, probe = _watching(flags, stops), flags.probe
+    if choice.env is not None and probe and not found.run.real:
+        watching.display.message(preparation.PROBE)
+    experiment = preparation.prepare(choice, task, data, found.run, found.options, notes, probe=probe, given=given)
+    return training.start(experiment, flags.out, watching, command)
 
 
 def _watching(flags: TrainOptions, stops: Stops) -> training.Watching:
@@ -176,10 +208,12 @@ def _finish(outcome: training.Outcome) -> int:
     console = Console()
     folder: Path = outcome.folder
     if outcome.rows:
-        console.print(result_table([summarise(folder)]))
-    for seed, at in outcome.diverged.items():
+        console.print(result_table([summarise(run) for run in read_runs(folder)]))
+    for member, at in outcome.diverged.items():
         where = f"update {at['update']:,} (environment step {at['env_steps']:,})"
-        console.print(f"seed {seed} diverged at {where}: its numbers from there on are those of its last sound state")
+        console.print(
+            f"{in_words(member)} diverged at {where}: its numbers from there on are those of its last sound state"
+        )
     if outcome.stopped_by is not None:
         console.print(
             shown(f"stopped before the end; go on with: calql train --resume {folder}; so far: calql report {folder}"),

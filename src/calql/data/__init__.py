@@ -4,11 +4,11 @@ from calql.data.actions import normalise_actions
 from calql.data.check import check
 from calql.data.d4rl import from_d4rl_arrays
 from calql.data.dataset import Dataset, concatenate
+from calql.data.formats.minari import read_minari, write_minari
+from calql.data.formats.npz import read_npz_arrays
 from calql.data.inspect import Description, describe, render
 from calql.data.jumps import split_at_jumps
 from calql.data.load import load
-from calql.data.minari_io import read_minari, write_minari
-from calql.data.npz import read_npz_arrays
 from calql.data.returns import possible_returns, return_to_go
 from calql.data.write import write_npz
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calql.data.dataset import Dataset
-from calql.errors import UserError
+from calql.system.errors import UserError
 
 FAR = 2.0  # in units of [-1, 1]: half a range beyond the bound
 NARROW = 0.05  # share of the range, below which the units look wrong

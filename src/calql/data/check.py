@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from calql.data.actions import LIMIT, normalise_actions
 from calql.data.dataset import Dataset
-from calql.errors import UserError
+from calql.system.errors import UserError
 
 RESETS = 8
 STEPS = 200

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calql.data.dataset import Bools, Floats, Ints
-from calql.errors import UserError
+from calql.system.errors import UserError
 
 REQUIRED = ("observations", "actions", "rewards")
 ENDS = ("terminals", "timeouts", "episode_lengths")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from calql.data.columns import Columns, OnProblem, counted, read_columns, stop
 from calql.data.dataset import Bools, Dataset, Ints
-from calql.errors import UserError
+from calql.system.errors import UserError
 
 
 def from_d4rl_arrays(arrays: Mapping[str, NDArray[Any]], source: str, *, on_problem: OnProblem = stop) -> Dataset:

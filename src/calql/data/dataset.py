@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from calql.errors import UserError
+from calql.system.errors import UserError
 
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from calql.data.store import Progress, digest, locked
-from calql.errors import UserError
-from calql.machine import in_words
+from calql.system.errors import UserError
+from calql.system.machine import in_words
 
 BLOCK = 1 << 18
 ATTEMPTS = 4

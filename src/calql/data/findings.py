@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from calql.data.columns import counted
 from calql.data.dataset import Dataset
 from calql.data.jumps import jumps
-from calql.errors import UserError
+from calql.system.errors import UserError
 
 CHUNK = 100_000
 LARGE = 1e4  # size of an observation from which on networks learn badly

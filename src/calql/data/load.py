@@ -9,10 +9,10 @@ from pathlib import Path
 
 from calql.data.columns import OnProblem, stop
 from calql.data.dataset import Dataset
-from calql.data.hdf5 import read_hdf5
-from calql.data.minari_io import read_minari
-from calql.data.npz import read_npz
-from calql.errors import UserError
+from calql.data.formats.hdf5 import read_hdf5
+from calql.data.formats.minari import read_minari
+from calql.data.formats.npz import read_npz
+from calql.system.errors import UserError
 
 READERS: dict[str, Callable[..., Dataset]] = {".hdf5": read_hdf5, ".h5": read_hdf5, ".npz": read_npz}
 MINARI = "minari:"

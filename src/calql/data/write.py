@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from calql.data.dataset import Dataset
-from calql.errors import UserError
-from calql.files import written_whole
+from calql.system.errors import UserError
+from calql.system.files import written_whole
 
 
 def write_npz(dataset: Dataset, path: str | Path) -> Path:

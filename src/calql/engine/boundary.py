@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calql.engine.episodes import Episode, Request
-from calql.errors import Diverged, UserError
+from calql.system.errors import Diverged, UserError
 
 Env = gymnasium.Env[Any, Any]
 MAKE, RESET, STEP, CLOSE = "start", "reset()", "step()", "close()"
@@ -32,7 +32,7 @@ KEPT = "the run is kept: mend the environment, then go on with --resume"
 
 
 @dataclass
-class Track:
+class Trajectory:
     """An episode that is still being played."""
 
     request: Request
@@ -49,7 +49,7 @@ class Track:
 
 
 class Beacon:
-    """What a player waits for and since when, in numbers that another process may read at any time."""
+    """What a worker waits for and since when, in numbers that another process may read at any time."""
 
     SIZE = 8
 
@@ -83,7 +83,7 @@ class Beacon:
 
 
 class Boundary:
-    """Makes, resets and steps environments for one player.
+    """Makes, resets and steps environments for one worker.
 
     A thread looks at the clock, and rings in the main thread only when a call has taken too long: no step pays for it.
     """
@@ -97,33 +97,33 @@ class Boundary:
         with self._call(MAKE, None, 0):
             return self._make_env()
 
-    def reset(self, env: Env, request: Request) -> Track:
+    def reset(self, env: Env, request: Request) -> Trajectory:
         with self._call(RESET, request, 0):
             observation = as_observation(env.reset(seed=request.env_seed)[0])
         _require_observation(observation, env.observation_space.shape or observation.shape, request, 0)
-        return Track(request, [observation])
+        return Trajectory(request, [observation])
 
-    def step(self, env: Env, track: Track, action: np.ndarray) -> bool:
+    def step(self, env: Env, trajectory: Trajectory, action: np.ndarray) -> bool:
         """Step one environment and note what it said; whether the episode goes on."""
-        number = len(track.rewards) + 1
+        number = len(trajectory.rewards) + 1
         if not np.isfinite(action).all():
             raise Diverged(
                 "the policy's action is NaN or inf, and was not sent",
-                where=place(track.request, number),
+                where=place(trajectory.request, number),
                 mend="the last good checkpoint is kept: lower --critic-rate or --policy-rate",
             )
-        with self._call(STEP, track.request, number):
+        with self._call(STEP, trajectory.request, number):
             answer = env.step(to_env_action(env.action_space, action))
             observation, reward, terminated, truncated, info = answer
             observation, reward = as_observation(observation), float(reward)
-        _require_observation(observation, track.observations[0].shape, track.request, number)
+        _require_observation(observation, trajectory.observations[0].shape, trajectory.request, number)
         if not math.isfinite(reward):
-            raise _wrong(f"the environment gave {reward} as reward", track.request, number)
-        track.observations.append(observation)
-        track.actions.append(np.array(action, np.float32))
-        track.rewards.append(reward)
-        track.terminal = bool(terminated)
-        track.success |= bool(info.get("success", info.get("is_success", False)))
+            raise _wrong(f"the environment gave {reward} as reward", trajectory.request, number)
+        trajectory.observations.append(observation)
+        trajectory.actions.append(np.array(action, np.float32))
+        trajectory.rewards.append(reward)
+        trajectory.terminal = bool(terminated)
+        trajectory.success |= bool(info.get("success", info.get("is_success", False)))
         return not (terminated or truncated)
 
     def close(self, envs: Iterable[Env]) -> None:
@@ -170,7 +170,7 @@ class Boundary:
         return self._beacon.waits_s > allowed_s(self._beacon.call, self._step_timeout)
 
     def _ring(self, number: int, frame: FrameType | None) -> None:
-        """It may have come back meanwhile, or another player's may be meant."""
+        """It may have come back meanwhile, or another worker's may be meant."""
         if self._overdue():
             raise _Late
         if callable(self._before):

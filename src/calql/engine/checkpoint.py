@@ -7,21 +7,30 @@ import ctypes
 import errno
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from calql.archives import read_archive
-from calql.errors import UserError, of_system
-from calql.files import written_whole
+from calql.system.archives import read_archive
+from calql.system.errors import UserError, of_system
+from calql.system.files import written_whole
 
 KEPT = 2
 WHOLE, PARTIAL = ".npz", ".partial"
 M_MMAP_THRESHOLD = -3  # of mallopt
 MAPPED = 2**20  # bytes from which on an array is mapped for itself, and goes back to the system when it is freed
 Arrays = dict[str, NDArray[Any]]
+
+
+class Saved(NamedTuple):
+    """What whoever follows a run is told when a checkpoint has been written."""
+
+    policies: Any  # [seed, ...], on the host
+    online: bool
+    updates: list[int]  # of each seed
+    env_steps: list[int]
 
 
 class Checkpoints:

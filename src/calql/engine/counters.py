@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calql.tasks.base import EpisodeSummary
+from calql.data.rewards import EpisodeSummary
 
 Counts = NDArray[np.int64]
 Seeds = NDArray[np.bool_]  # which seeds

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calql.tasks.base import EpisodeSummary
+from calql.data.rewards import EpisodeSummary
 
 COLLECT, EVALUATE, AFRESH = 0, 1, 2  # purposes of an episode
 NAMES = {COLLECT: ("collected episode",), EVALUATE: ("evaluation", "episode"), AFRESH: ("fresh episode",)}

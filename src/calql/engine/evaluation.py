@@ -18,19 +18,21 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from calql.data.rewards import EpisodeSummary
 from calql.engine.checkpoint import Arrays, pack, unpack
 from calql.engine.counters import Counters, Seeds
 from calql.engine.episodes import AFRESH, EVALUATE, Request
 from calql.engine.health import Health, duplicate, mark
 from calql.engine.plan import Plan
 from calql.engine.program import Learning
-from calql.engine.rollout import Evaluate, lane
-from calql.engine.workers import Crew
+from calql.engine.rollout import Evaluate, policy_of
+from calql.engine.workers import Pool
 from calql.methods.base import Metrics, Policy
+from calql.methods.vocabulary import AVERAGE_Q, AVERAGE_RETURN_TO_GO
 from calql.results import Row
-from calql.tasks.base import EpisodeSummary
+from calql.results.arms import Member, named
 
-TOGETHER = 10  # episodes of a policy that a player steps side by side
+TOGETHER = 10  # episodes of a policy that a worker steps side by side
 BEHIND = 4  # evaluations of each seed that may be being played before updates wait for them
 PACKED, STANDING = "evaluation-{}-{}", "/standing"  # names in a checkpoint
 NEVER_AGAIN = np.iinfo(np.int64).max
@@ -118,23 +120,23 @@ class Evaluations:
             "collected_success": float(c.collected_success[index] / collected) if collected else None,
         }
 
-    def play(self, policies: Policy, crew: Crew) -> None:
+    def play(self, policies: Policy, pool: Pool) -> None:
         """Play what has begun, with the stacked policies of that moment (on the host)."""
         for evaluation in self.begun:
-            evaluation.policy = lane(policies, evaluation.index)
-            self._play(evaluation, crew)
+            evaluation.policy = policy_of(policies, evaluation.index)
+            self._play(evaluation, pool)
         self.begun.clear()
 
-    def _play(self, evaluation: Evaluation, crew: Crew) -> None:
+    def _play(self, evaluation: Evaluation, pool: Pool) -> None:
         entropy = (self._plan.seeds[evaluation.index], EVALUATE, evaluation.standing["number"])
         requests = [Request((*entropy, n)) for n in range(self._options.evaluation_episodes)]
-        evaluation.played = submit(crew, evaluation.policy, requests)
+        evaluation.played = submit(pool, evaluation.policy, requests)
 
     def finished(self) -> Iterator[list[Row]]:
         """Rows of those that are ready, all seeds of one number at a time."""
         while self._unwritten:
             number = min(number for number, _ in self._unwritten)
-            found = [self._unwritten.get((number, index)) for index in range(self._options.seeds)]
+            found = [self._unwritten.get((number, index)) for index in range(len(self._plan.seeds))]
             if any(self._to_come(index) if one is None else not one.ready for index, one in enumerate(found)):
                 return
             yield [self._row(self._unwritten.pop(one.place)) for one in found if one is not None]
@@ -168,7 +170,7 @@ class Evaluations:
             return
         (q, sums, counts, health), i = evaluation.measured.fetched, evaluation.index
         evaluation.standing["mark"] = mark(health, i)
-        evaluation.standing["average_q"] = None if q is None else float(np.mean(q[i]))
+        evaluation.standing[AVERAGE_Q] = None if q is None else float(np.mean(q[i]))
         evaluation.standing["means"] = {name: float(total[i] / counts[i]) for name, total in sums.items() if counts[i]}
         evaluation.measured = None
 
@@ -181,15 +183,15 @@ class Evaluations:
             c.online_scores[evaluation.index] += 1.0 - score
             c.online_evaluations[evaluation.index] += 1
         return {
-            "seed": self._plan.seeds[evaluation.index],
+            **named(self._plan.members[evaluation.index]),
             **{name: standing[name] for name in ("phase", "switch", "update", "env_steps")},
             "score": score,
             "return": float(np.mean([s.total for s in summaries])),
             "success": float(np.mean([s.success for s in summaries])),
             "episode_length": float(np.mean([s.length for s in summaries])),
             "regret": c.online_scores[evaluation.index] / c.online_evaluations[evaluation.index] if online else None,
-            "average_q": standing["average_q"],
-            "average_return_to_go": float(np.mean(self._plan.logged_probe.return_to_go)),
+            AVERAGE_Q: standing[AVERAGE_Q],
+            AVERAGE_RETURN_TO_GO: float(np.mean(self._plan.logged_probe.return_to_go)),
             **{name: standing[name] for name in ("collected_episodes", "collected_return", "collected_success")},
             **standing["means"],
             **standing.get("mark", {}),
@@ -209,7 +211,7 @@ class Evaluations:
         """Begin again what was unwritten when the checkpoint was made; `policies` have the right shapes."""
         for name in (key.removesuffix(STANDING) for key in arrays if key.endswith(STANDING)):
             standing, index = json.loads(arrays[f"{name}{STANDING}"].tobytes()), int(name.split("-")[-1])
-            policy = jax.device_get(unpack(name, arrays, lane(policies, index)))
+            policy = jax.device_get(unpack(name, arrays, policy_of(policies, index)))
             self.restored.append(Evaluation(index, standing, None, policy))
             self._unwritten[self.restored[-1].place] = self.restored[-1]
 
@@ -219,29 +221,25 @@ class Evaluations:
         again = (c.evaluated_at == NEVER_AGAIN) & (c.env_steps < options.online_steps)
         c.evaluated_at[again] = c.env_steps[again] // options.evaluate_online_every
 
-    def replay(self, crew: Crew) -> None:
+    def replay(self, pool: Pool) -> None:
         """Play it again."""
         for evaluation in self.restored:
-            self._play(evaluation, crew)
+            self._play(evaluation, pool)
         self.restored.clear()
 
 
-def evaluate_afresh(plan: Plan, policies: Policy, crew: Crew, episodes: int, start: int) -> dict[str, Any]:
-    """Score, return and length of each seed over episodes that training never played; changes nothing."""
-    played = []
-    for index, seed in enumerate(plan.seeds):
-        requests = [Request((seed, AFRESH, start + n)) for n in range(episodes)]
-        played.append(submit(crew, lane(policies, index), requests))
-    each = [[summary for future in futures for summary in future.result()] for futures in played]
-    return {
-        "seeds": plan.seeds,
-        "score": [plan.task.score(summaries) for summaries in each],
-        "return": [float(np.mean([s.total for s in summaries])) for summaries in each],
-        "episode_length": [float(np.mean([s.length for s in summaries])) for summaries in each],
-    }
+def evaluate_afresh(
+    policies: Mapping[Member, Policy], pool: Pool, episodes: int, start: int
+) -> dict[Member, list[EpisodeSummary]]:
+    """What each policy comes to over episodes that training never played."""
+    played: dict[Member, Played] = {}
+    for member, policy in policies.items():
+        requests = [Request((named(member)["seed"], AFRESH, start + n)) for n in range(episodes)]
+        played[member] = submit(pool, policy, requests)
+    return {whose: [summary for future in futures for summary in future.result()] for whose, futures in played.items()}
 
 
-def submit(crew: Crew, policy: Policy, requests: Sequence[Request]) -> Played:
+def submit(pool: Pool, policy: Policy, requests: Sequence[Request]) -> Played:
     """Episodes of one policy, in jobs of a size that depends on nothing but their number."""
     groups = [tuple(requests[first : first + TOGETHER]) for first in range(0, len(requests), TOGETHER)]
-    return [crew.submit(Evaluate(policy, group)) for group in groups]
+    return [pool.submit(Evaluate(policy, group)) for group in groups]

@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from calql.errors import Diverged
 from calql.results import Row
+from calql.results.arms import Member, member_of
+from calql.system.errors import Diverged
 
 Arrays = dict[str, NDArray[Any]]
 Tree = TypeVar("Tree")
@@ -87,10 +88,10 @@ def mark(health: Health, index: int) -> dict[str, int]:
     return {f"{DIVERGED}_{name}": int(count[index]) for name, count in zip(MARKS, health, strict=True)}
 
 
-def lost_in(rows: Sequence[Row]) -> dict[int, dict[str, int]]:
+def lost_in(rows: Sequence[Row]) -> dict[Member, dict[str, int]]:
     """Where each seed stood when it diverged, of those that the rows mark."""
     marked = [row for row in rows if f"{DIVERGED}_{MARKS[0]}" in row]
-    return {row["seed"]: {name: row[f"{DIVERGED}_{name}"] for name in MARKS} for row in marked}
+    return {member_of(row): {name: row[f"{DIVERGED}_{name}"] for name in MARKS} for row in marked}
 
 
 def require_sound(arrays: Mapping[str, NDArray[Any]], columns: Sequence[str], where: str) -> None:

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calql.data import Dataset, possible_returns
+from calql.data.rewards import RewardRule
 from calql.engine.episodes import Episode
 from calql.methods.base import Method, Spec, Transitions
-from calql.reference import Fit, MonteCarlo, Reference, Trajectory, fit_reference, over_episodes
-from calql.tasks.base import RewardRule
+from calql.methods.reference import Fit, MonteCarlo, Reference, Trajectory, fit_reference, over_episodes
 
 Columns = dict[str, NDArray[Any]]  # fields of Transitions by name, on the host
 

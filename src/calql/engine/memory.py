@@ -17,9 +17,9 @@ from calql.data import Dataset
 from calql.engine.mixing import batch_shape
 from calql.engine.options import RunOptions
 from calql.engine.plan import buffer_rows
-from calql.errors import UserError
-from calql.machine import device_memory, in_words
 from calql.methods.base import Method, Spec, Transitions
+from calql.system.errors import UserError
+from calql.system.machine import device_memory, in_words
 
 OPTIONAL = {"has_next_action": jnp.float32, "timestep": jnp.int32, "remaining": jnp.int32, "return_to_go": jnp.float32}
 MANY_ROWS = 2**16  # of one update, from which on its products are looked at: that takes a second

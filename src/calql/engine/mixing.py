@@ -7,8 +7,7 @@ import jax.numpy as jnp
 
 from calql.engine.replay import Replay
 from calql.methods.base import Method, Transitions
-
-POOLED = -1.0
+from calql.system.options import POOLED
 
 
 def batch_shape(method: Method) -> tuple[int, ...]:

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from calql.data.actions import LIMIT
-from calql.engine.mixing import POOLED
-from calql.errors import unknown
-from calql.options import Checked, require
-from calql.reference import REFERENCES
+from calql.methods.reference import REFERENCES
+from calql.system.errors import unknown
+from calql.system.options import POOLED, Checked, require
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class RunOptions(Checked):
     lag: Literal[0, 1] = 0
     """1: they are played while the updates of those before them are done, with the policy before these updates."""
     update_schedule: Literal["trajectory", "step"] = "trajectory"
-    """When updates happen: after each turn of whole trajectories, or after each environment step (CORL)."""
+    """When updates happen: after each round of whole trajectories, or after each environment step (CORL)."""
     warmup_steps: int = 0
     """Environment steps at the start of the online phase that earn no updates."""
     warmup_actions: Literal["policy", "random"] = "policy"
@@ -69,7 +68,7 @@ class RunOptions(Checked):
     workers: int = -1
     """Processes that step environments; 0: this one; -1: as the task declares."""
     real: bool = False
-    """One environment in all, in this process: episodes are played in turns, and nothing is tried out before."""
+    """One environment in all, in this process: one episode at a time, and nothing is tried out before."""
     step_timeout: float = 60.0
     """Seconds that a step of an environment may take, ten times as many for a reset or its start; 0: any number."""
     checkpoint_minutes: float = 2.0

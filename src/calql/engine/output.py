@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from calql.engine.counters import Counters
 from calql.engine.plan import Plan, Probe
 from calql.engine.speed import Stopwatch, resident_mb
-from calql.files import written_whole
 from calql.results import Display, MetricsLog, Row, Sink, read_rows
+from calql.results.arms import in_words
 from calql.results.divergence import Watch
+from calql.system.files import written_whole
+from calql.system.run_files import METRICS, SPEED, calibration
 
 
 class Output:
@@ -23,8 +25,8 @@ class Output:
 
     def __init__(self, plan: Plan, folder: Path, display: Display, sinks: Sequence[Sink]) -> None:
         self._plan, self._folder, self._display, self._sinks = plan, folder, display, sinks
-        self.metrics = MetricsLog(folder / "metrics.jsonl")
-        self._speed = MetricsLog(folder / "speed.jsonl")
+        self.metrics = MetricsLog(folder / METRICS)
+        self._speed = MetricsLog(folder / SPEED)
         self._begun = time.monotonic()
         self.rows_written = 0
         low, high = plan.inputs.possible
@@ -55,7 +57,7 @@ class Output:
         self.speed(rows[0]["phase"], means["update"], means["env_steps"], watch, unfinished)
         self._display.evaluation(rows)
         for alarm in self.watch.note(rows):
-            self.message(f"seed {alarm.seed} is running away: {alarm.text}")
+            self.message(f"{in_words(alarm.member)} is running away: {alarm.text}")
         for sink in self._sinks:
             sink.write(rows)
 
@@ -70,7 +72,7 @@ class Output:
                     "updates_per_s": watch.updates_per_s,
                     "seeds_at_once": watch.seeds_at_once,
                     "env_steps_per_s": watch.env_steps_per_s,
-                    "turn_s": watch.turn_s,
+                    "collection_round_s": watch.collection_round_s,
                     "device_wait_share": watch.device_wait_share,
                     "waited_s": dict(watch.waited_s),
                     "evaluation_steps": watch.evaluation_steps,
@@ -86,11 +88,11 @@ class Output:
 
     def calibration(self, moment: str, probe: Probe, q: NDArray[Any]) -> None:
         """Q against return-to-go on logged states, for the report."""
-        with written_whole(self._folder / f"calibration-{moment}.npz") as file:
+        with written_whole(self._folder / calibration(moment)) as file:
             np.savez(file, q=q, return_to_go=probe.return_to_go, held_out=np.array(probe.held_out))
 
     def progress(self, counters: Counters, watch: Stopwatch) -> None:
-        seeds = self._plan.options.seeds
+        seeds = len(self._plan.seeds)
         self._display.advance(
             round(float(counters.gradient_steps.mean())),
             round(float(counters.env_steps.mean())),

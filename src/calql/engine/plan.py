@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
 
+import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
 from calql.data import Dataset
+from calql.data.rewards import EpisodeSummary, RewardRule
 from calql.engine.inputs import Inputs, prepare
 from calql.engine.options import RunOptions
 from calql.engine.program import on_accelerator
 from calql.methods.base import Method
-from calql.reference import Fit, MonteCarlo, over_episodes
-from calql.tasks.base import Task
+from calql.methods.reference import Fit, MonteCarlo, over_episodes
+from calql.results.arms import Member
+from calql.system.cores import available_cores
 
+Stepping = Literal["in-process", "workers"]
 SAMPLE = 2048  # logged rows on which the average Q is measured
+
+
+class TaskDescription(Protocol):
+    """What the engine reads of a task; whoever describes tasks has a frozen dataclass with at least this."""
+
+    @property
+    def make_env(self) -> Callable[[], gymnasium.Env[Any, Any]]: ...
+    @property
+    def episode_limit(self) -> int: ...
+    @property
+    def score(self) -> Callable[[Sequence[EpisodeSummary]], float]: ...
+    @property
+    def rewards(self) -> RewardRule: ...
+    @property
+    def stepping(self) -> Stepping: ...
 
 
 @dataclass(frozen=True)
@@ -29,20 +50,39 @@ class Probe:
 
 
 @dataclass(frozen=True)
+class Arm:
+    """One value of a sweep: its name in rows, and the method that has it."""
+
+    name: str
+    method: Method
+
+
+@dataclass(frozen=True)
 class Plan:
     """A task, a method and options, with the data already valued."""
 
     label: str
-    task: Task
+    task: TaskDescription
     method: Method
     options: RunOptions
     inputs: Inputs
     logged_probe: Probe
     calibration_probe: Probe
+    arms: tuple[Arm, ...] = ()  # of a sweep: every seed trains once for each
 
     @property
     def seeds(self) -> list[int]:
-        return [self.options.first_seed + index for index in range(self.options.seeds)]
+        """The seed of each member: those of the first arm, of the next one, and so on."""
+        seeds = [self.options.first_seed + index for index in range(self.options.seeds)]
+        return seeds * max(len(self.arms), 1)
+
+    @property
+    def members(self) -> list[Member]:
+        """What trains as one program: seeds, or seeds of arms."""
+        if not self.arms:
+            return list(self.seeds)
+        names = [arm.name for arm in self.arms for _ in range(self.options.seeds)]
+        return list(zip(names, self.seeds, strict=True))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -51,15 +91,8 @@ class Plan:
 
     @property
     def workers(self) -> int:
-        """Processes that step environments: as asked for; else none where they are quick and updates need the cores."""
-        if self.options.real:
-            return 0
-        if self.options.workers >= 0:
-            return self.options.workers
-        from calql.data.store import available_cores
-
-        beside = self.task.stepping == "workers" or self.on_accelerator
-        return available_cores() if beside else 0
+        """Processes that step environments."""
+        return worker_processes(self.options, self.task.stepping, beside=self.on_accelerator)
 
     @property
     def on_accelerator(self) -> bool:
@@ -71,6 +104,15 @@ class Plan:
         return buffer_rows(self.options, self.task.episode_limit)
 
 
+def worker_processes(options: RunOptions, stepping: Stepping, *, beside: bool) -> int:
+    """As asked for; else none where environments are quick, unless updates are done elsewhere and leave the cores."""
+    if options.real:
+        return 0
+    if options.workers >= 0:
+        return options.workers
+    return available_cores() if stepping == "workers" or beside else 0
+
+
 def buffer_rows(options: RunOptions, limit: int) -> int:
     """Rows of the online buffer of one seed, in episodes of at most `limit` steps."""
     overshoot = limit * options.trajectories
@@ -79,18 +121,19 @@ def buffer_rows(options: RunOptions, limit: int) -> int:
 
 def make_plan(
     label: str,
-    task: Task,
+    task: TaskDescription,
     method: Method,
     options: RunOptions,
     data: Dataset,
     held_out: Dataset | None,
     discount: float,
+    arms: tuple[Arm, ...] = (),
 ) -> Plan:
     """Value the data, fit the reference, choose the probes. `data` have actions in [-1, 1]."""
     rewards = replace(task.rewards, failure_test=options.failure_test)
     if options.rewards_online == "logged":
         rewards = replace(rewards, logged_only=False)
-    task = replace(task, rewards=rewards)
+    task = replace(task, rewards=rewards)  # type: ignore[type-var]  # a description is a dataclass
     if held_out is None and options.hold_out > 0:
         data, held_out = data.split(options.hold_out, seed=0)
     if options.keep_episodes:
@@ -102,7 +145,7 @@ def make_plan(
     if held_out is not None:
         returns = over_episodes(MonteCarlo(task.rewards, discount), Fit(held_out, task.rewards, discount))
         calibration = _probe(held_out, returns, held_out=True)
-    return Plan(label, task, method, options, inputs, logged, calibration)
+    return Plan(label, task, method, options, inputs, logged, calibration, arms)
 
 
 def _episode_returns(data: Dataset) -> NDArray[np.float64]:

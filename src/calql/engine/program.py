@@ -18,7 +18,7 @@ from calql.engine.replay import Replay, insert
 from calql.methods.base import Method, Metrics, Spec, Transitions
 
 Arrays = list[jax.Array]
-SHORT = 12  # such parts of a block go on online while a seed waits for its turn
+SHORT = 12  # such parts of a block go on online while a seed waits for its round
 
 
 class Learning(NamedTuple):
@@ -30,7 +30,7 @@ class Learning(NamedTuple):
     counts: jax.Array  # int32: updates in those sums
 
 
-class Given(NamedTuple):
+class UpdateInputs(NamedTuple):
     """What a block of updates draws from. Arrays [seed, ...] but for the logged rows."""
 
     rows: tuple[Transitions, Replay]
@@ -125,7 +125,7 @@ class Program:
         return jax.tree.unflatten(structure, _apart(trained, together))
 
     def advance(
-        self, learning: Learning, health: Health, given: Given, calls: Counts, *, loop: int | None
+        self, learning: Learning, health: Health, given: UpdateInputs, calls: Counts, *, loop: int | None
     ) -> tuple[Learning, Health]:
         """`calls` [seed] updates of each seed: one loop as long as it takes, or several of the length `loop`.
 
@@ -140,7 +140,7 @@ class Program:
             marked = marked._replace(gradient_steps=marked.gradient_steps.at[index].add(done * self.method.minibatches))
         return kept, marked
 
-    def looped(self, learning: Learning, given: Given, calls: Counts, *, loop: int | None) -> Learning:
+    def looped(self, learning: Learning, given: UpdateInputs, calls: Counts, *, loop: int | None) -> Learning:
         """After `calls` [seed] updates of each seed; takes the memory of `learning`."""
         most = int(calls.max())
         for done in range(0, most, loop or max(most, 1)):
@@ -150,7 +150,9 @@ class Program:
             )
         return learning
 
-    def _to_the_last_sound(self, learning: Learning, given: Given, index: int, most: int) -> tuple[Learning, int]:
+    def _to_the_last_sound(
+        self, learning: Learning, given: UpdateInputs, index: int, most: int
+    ) -> tuple[Learning, int]:
         """One seed moved on by as many updates as leave it sound, fewer than `most`; and their number."""
 
         def moved(updates: int) -> Learning:

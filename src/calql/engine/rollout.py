@@ -1,4 +1,4 @@
-"""Whole episodes with a frozen policy: a few lanes in lockstep, each with an environment of its own."""
+"""Whole episodes with a frozen policy: several at once in lockstep, each in an environment of its own."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from calql.data.rewards import EpisodeSummary
 from calql.engine.boundary import Beacon, Boundary, Env
 from calql.engine.episodes import Episode, Request
 from calql.engine.stop import Halted, Never
-from calql.methods.base import Carry, Method, Moment, Policy
+from calql.methods.base import Carry, Method, Policy, TimeStep
 from calql.networks.acting import as_trained, for_acting
-from calql.tasks.base import EpisodeSummary
 
 
 @dataclass(frozen=True)
-class Stage:
+class RolloutSetup:
     """What a rollout needs besides the policy; travels to worker processes as it is."""
 
     make_env: Callable[[], Env]
@@ -30,48 +30,53 @@ class Stage:
     real: bool = False  # there is one environment, whoever plays
 
 
-class Player:
+class RolloutWorker:
     """Plays requested episodes; environments are made on first use and kept."""
 
-    def __init__(self, stage: Stage, asked: Callable[[], bool] = Never().asked, beacon: Beacon | None = None) -> None:
-        self.stage, self._asked = stage, asked
-        self._boundary = Boundary(stage.make_env, stage.step_timeout, beacon)
+    def __init__(
+        self, setup: RolloutSetup, asked: Callable[[], bool] = Never().asked, beacon: Beacon | None = None
+    ) -> None:
+        self.setup, self._asked = setup, asked
+        self._boundary = Boundary(setup.make_env, setup.step_timeout, beacon)
         self._envs: list[Env] = []
 
     def play(self, policy: Policy, requests: Sequence[Request], *, explore: bool) -> list[Episode]:
         """One episode per request: side by side, or one after the other where there is one environment."""
-        if not self.stage.real:
+        if not self.setup.real:
             return self._side_by_side(policy, requests, explore)
         return [episode for request in requests for episode in self._side_by_side(policy, [request], explore)]
 
     def _side_by_side(self, policy: Policy, requests: Sequence[Request], explore: bool) -> list[Episode]:
-        """The numbers of a batch depend on its size in their last bits, so it keeps that size when lanes have
+        """The numbers of a batch depend on its size in their last bits, so it keeps that size when episodes have
         ended: an episode follows from its request, the policy and how many are played with it.
         """
         prepared = jax.device_put(for_acting(policy), jax.local_devices(backend="cpu")[0])
         leaves, structure = jax.tree.flatten(prepared)
-        act = _acting(self.stage.method, structure, explore)  # type: ignore[arg-type]  # methods hash
+        act = _acting(self.setup.method, structure, explore)  # type: ignore[arg-type]  # methods hash
         self._look_up()
         envs = self._environments(len(requests))
-        tracks = [self._boundary.reset(env, request) for env, request in zip(envs, requests, strict=True)]
+        trajectories = [self._boundary.reset(env, request) for env, request in zip(envs, requests, strict=True)]
         keys = np.stack([request.key_words for request in requests])
-        observations = np.stack([track.observations[0] for track in tracks])
+        observations = np.stack([trajectory.observations[0] for trajectory in trajectories])
         rewards = np.zeros(len(keys), np.float32)
-        carries = _carries(self.stage.method, policy, len(keys))
+        carries = _carries(self.setup.method, policy, len(keys))
         going = list(range(len(requests)))
-        for timestep in range(self.stage.episode_limit):
+        for timestep in range(self.setup.episode_limit):
             actions, carries = act(leaves, carries, observations, rewards, np.int32(timestep), keys)
             chosen = np.array(actions)
-            for lane in going:
-                if requests[lane].random:
-                    chosen[lane] = requests[lane].uniform_action(timestep, chosen.shape[-1])
+            for index in going:
+                if requests[index].random:
+                    chosen[index] = requests[index].uniform_action(timestep, chosen.shape[-1])
             self._look_up()
-            going = [lane for lane in going if self._boundary.step(envs[lane], tracks[lane], chosen[lane])]
+            going = [index for index in going if self._boundary.step(envs[index], trajectories[index], chosen[index])]
             if not going:
                 break
-            for lane in going:
-                observations[lane], rewards[lane] = tracks[lane].observations[-1], tracks[lane].rewards[-1]
-        return [track.episode() for track in tracks]
+            for index in going:
+                observations[index], rewards[index] = (
+                    trajectories[index].observations[-1],
+                    trajectories[index].rewards[-1],
+                )
+        return [trajectory.episode() for trajectory in trajectories]
 
     def _look_up(self) -> None:
         """Before anything is driven: whether the run is asked to stop."""
@@ -90,34 +95,34 @@ class Player:
 
 @dataclass(frozen=True)
 class Collect:
-    """A job for a player: explore, and keep every step."""
+    """A job for a worker: explore, and keep every step."""
 
     policy: Policy  # on the host
     requests: tuple[Request, ...]
 
-    def __call__(self, player: Player) -> list[Episode]:
-        return player.play(self.policy, self.requests, explore=True)
+    def __call__(self, worker: RolloutWorker) -> list[Episode]:
+        return worker.play(self.policy, self.requests, explore=True)
 
 
 @dataclass(frozen=True)
 class Evaluate:
-    """A job for a player: act deterministically, and keep what the score needs."""
+    """A job for a worker: act deterministically, and keep what the score needs."""
 
     policy: Policy
     requests: tuple[Request, ...]
 
-    def __call__(self, player: Player) -> list[EpisodeSummary]:
-        return [episode.summary() for episode in player.play(self.policy, self.requests, explore=False)]
+    def __call__(self, worker: RolloutWorker) -> list[EpisodeSummary]:
+        return [episode.summary() for episode in worker.play(self.policy, self.requests, explore=False)]
 
 
-def lane(policies: Policy, index: int) -> Policy:
+def policy_of(policies: Policy, index: int) -> Policy:
     """One policy of stacked ones [seed, ...]; a copy, which does not keep the others."""
     return jax.tree.map(lambda leaf: leaf[index].copy(), policies)
 
 
 @partial(jax.jit, static_argnums=(0, 2))
 def _carries(method: Method, policy: Policy, width: int) -> Carry:
-    """[lane, ...] at the start of an episode."""
+    """[environment, ...] at the start of an episode."""
     return jax.tree.map(lambda leaf: jnp.repeat(leaf[None], width, axis=0), method.start(policy))
 
 
@@ -128,7 +133,7 @@ def action_key(words: jax.Array, timestep: jax.Array) -> jax.Array:
 
 @lru_cache(maxsize=64)
 def _acting(method: Method, structure: Any, explore: bool) -> Callable[..., tuple[jax.Array, Carry]]:
-    """The compiled function from observations [lane, ...] to actions [lane, action].
+    """The compiled function from observations [environment, ...] to actions [environment, action].
 
     It takes the policy as leaves: taking the modules of a policy apart anew would cost more than a small
     policy itself.
@@ -145,8 +150,8 @@ def _acting(method: Method, structure: Any, explore: bool) -> Callable[..., tupl
         policy = as_trained(jax.tree.unflatten(structure, leaves))
 
         def one(carry: Carry, observation: jax.Array, reward: jax.Array, words: jax.Array) -> tuple[jax.Array, Carry]:
-            moment = Moment(observation, reward, timestep)
-            return method.act(policy, carry, moment, action_key(words, timestep), explore=explore)
+            time_step = TimeStep(observation, reward, timestep)
+            return method.act(policy, carry, time_step, action_key(words, timestep), explore=explore)
 
         return jax.vmap(one)(carries, observations, rewards, keys)
 

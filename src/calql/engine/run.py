@@ -13,25 +13,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from calql.engine.checkpoint import Arrays, Checkpoints, pack, unpack
+from calql.engine.checkpoint import Arrays, Checkpoints, Saved, pack, unpack
 from calql.engine.collect import Collector
 from calql.engine.counters import Counters, Counts, Seeds
 from calql.engine.episodes import Episode
-from calql.engine.evaluation import Evaluations, evaluate_afresh
+from calql.engine.evaluation import Evaluations
 from calql.engine.health import Health, duplicate, lost_in, require_sound
 from calql.engine.mixing import offline_rows
 from calql.engine.output import Output
 from calql.engine.plan import Plan, Probe
-from calql.engine.program import Given, Learning, Program, clear_sums, insert_all, short_part, whole_loops
+from calql.engine.program import Learning, Program, UpdateInputs, clear_sums, insert_all, short_part, whole_loops
 from calql.engine.replay import Replay, empty_like, first_rows
-from calql.engine.rollout import Stage
+from calql.engine.rollout import RolloutSetup
 from calql.engine.speed import DeviceWatch, Stopwatch
 from calql.engine.stepwise import Stepper
 from calql.engine.stop import PATIENCE_S, Never, Stop
-from calql.engine.workers import Crews
-from calql.errors import Diverged
+from calql.engine.sweep import by_arm
+from calql.engine.workers import Pools
 from calql.methods.base import Policy
 from calql.results import Display, Row, Sink
+from calql.results.arms import Member, in_words
+from calql.system.errors import Diverged
+from calql.system.run_files import CHECKPOINTS
 
 
 class Run:
@@ -42,31 +45,39 @@ class Run:
     """
 
     def __init__(
-        self, plan: Plan, folder: Path, display: Display, sinks: Sequence[Sink] = (), stop: Stop = Never()
+        self,
+        plan: Plan,
+        folder: Path,
+        display: Display,
+        sinks: Sequence[Sink] = (),
+        stop: Stop = Never(),
+        on_save: Callable[[Saved], None] | None = None,
     ) -> None:
-        self.plan, self.options, self.folder, self._stop = plan, plan.options, folder, stop
+        self.plan, self.options, self.folder, self._stop, self._on_save = plan, plan.options, folder, stop, on_save
+        self._count = len(plan.members)
         self.output = Output(plan, folder, display, sinks)
-        self.checkpoints = Checkpoints(folder / "checkpoints")
+        self.checkpoints = Checkpoints(folder / CHECKPOINTS)
         self.online = False
-        self.counters = Counters.zeros(self.options.seeds)
+        self.counters = Counters.zeros(self._count)
         self.collector = Collector(self.options, plan.seeds, self.counters)
         self.evaluations = Evaluations(plan, self.counters)
         self.program = Program(plan.method)
         roots = [jax.random.key(seed) for seed in plan.seeds]
         self._update_keys = jnp.stack([jax.random.fold_in(root, 1) for root in roots])
-        state = self.program.start(jnp.stack([jax.random.fold_in(root, 0) for root in roots]), plan.inputs.spec)
-        zero = jnp.zeros(self.options.seeds, jnp.int32)
+        keys = jnp.stack([jax.random.fold_in(root, 0) for root in roots])
+        state = by_arm(plan, lambda method, part: Program(method).start(part, plan.inputs.spec), keys)
+        zero = jnp.zeros(self._count, jnp.int32)
         self.learning = self.program.fresh(state, zero, plan.inputs.logged)
-        self.health = Health.fresh(self.options.seeds)
-        self.lost: dict[int, dict[str, int]] = {}  # where seeds that diverged stood then; known from their rows
+        self.health = Health.fresh(self._count)
+        self.lost: dict[Member, dict[str, int]] = {}  # where seeds that diverged stood then; known from their rows
         self.replay = self._empty_replay()
-        self.returns = np.tile(np.array(plan.inputs.possible, np.float32), (self.options.seeds, 1))
+        self.returns = np.tile(np.array(plan.inputs.possible, np.float32), (self._count, 1))
         limits = plan.task.episode_limit, self.options.step_timeout
-        stage = Stage(plan.task.make_env, plan.method, *limits, real=self.options.real)
-        self.stepper = Stepper(plan, stage, self.counters)
-        self._crews = Crews(stage, plan.workers, self.options.seeds * self.options.trajectories, stop.asked)
+        setup = RolloutSetup(plan.task.make_env, plan.method, *limits, real=self.options.real)
+        self.stepper = Stepper(plan, setup, self.counters)
+        self._pools = Pools(setup, plan.workers, self._count * self.options.trajectories, stop.asked)
         self._watches, self._device = {"offline": Stopwatch(), "online": Stopwatch()}, DeviceWatch()
-        self._giver = ThreadPoolExecutor(1, thread_name_prefix="calql-giver")
+        self._dispatcher = ThreadPoolExecutor(1, thread_name_prefix="calql-dispatcher")
         self._short = short_part(self.options.block)
         self._block = self.options.block // self._short * self._short
         # A GPU is given loops of one length fixed for good: it takes the next while it is still at the last one. Where
@@ -82,7 +93,7 @@ class Run:
         self._take_up()
         last_saved = time.monotonic()
         while not self.finished or self.evaluations.unfinished:
-            if len(self.lost) == self.options.seeds:
+            if len(self.lost) == self._count:
                 self._give_up()
             if should_stop():
                 self._note_speed()
@@ -108,7 +119,7 @@ class Run:
         self.save()
         first = min(self.lost.items(), key=lambda each: each[1]["update"])
         raise Diverged(
-            f"every seed has diverged, first seed {first[0]} at update {first[1]['update']:,} "
+            f"every seed has diverged, first {in_words(first[0])} at update {first[1]['update']:,} "
             f"(environment step {first[1]['env_steps']:,})",
             where=str(self.folder),
             mend="start a new run with a lower --critic-rate or --policy-rate, or check the rewards",
@@ -147,18 +158,18 @@ class Run:
             self._switch()
             return
         due = self.counters.evaluations[0] <= done // interval
-        policies = self._begin_evaluation(np.full(self.options.seeds, due))
+        policies = self._begin_evaluation(np.full(self._count, due))
         boundary = min((done // interval + 1) * interval, target)
         calls = min(-(-(boundary - done) // per_call), self._block)
-        self._train(np.full(self.options.seeds, calls), partial(self._play_evaluations, policies))
+        self._train(np.full(self._count, calls), partial(self._play_evaluations, policies))
 
     def _advance_online(self) -> None:
         """The device is given its next block before anything waits for the last one, wherever that is allowed."""
         idle, collector = self._idle, self.collector
         policies = self._begin_evaluation(idle & self.evaluations.due, also=idle & collector.unfinished)
-        self._launch(idle & collector.unfinished & ~collector.flying, policies)
-        landed = self._land(idle & collector.flying)
-        ahead = landed & collector.unfinished & bool(self.options.lag)
+        self._launch(idle & collector.unfinished & ~collector.in_flight, policies)
+        received = self._receive(idle & collector.in_flight)
+        ahead = received & collector.unfinished & bool(self.options.lag)
 
         def play() -> None:
             self._launch(ahead, policies)
@@ -176,7 +187,7 @@ class Run:
 
     def _switch(self) -> None:
         """Evaluate as 'offline', then go on online with the same parameters, moments and data."""
-        self._play_evaluations(self._begin_evaluation(np.ones(self.options.seeds, bool), switch=True))
+        self._play_evaluations(self._begin_evaluation(np.ones(self._count, bool), switch=True))
         self._write_calibration("switch")
         method, state = self._switched(self.learning.state)
         self.program = Program(method)
@@ -189,7 +200,7 @@ class Run:
 
     def _switched(self, state: Any) -> tuple[Any, Any]:
         method, _ = self.plan.method.switch(jax.tree.map(lambda leaf: leaf[0], state))
-        return method, jax.vmap(lambda one: self.plan.method.switch(one)[1])(state)
+        return method, by_arm(self.plan, lambda own, part: jax.vmap(lambda one: own.switch(one)[1])(part), state)
 
     def _note_speed(self) -> None:
         """At the end of a phase, or of this process: evaluations, with which it is told otherwise, may be late."""
@@ -203,12 +214,12 @@ class Run:
     def _online_block(self) -> Counts:
         """Updates that each seed does next: those with the least left set the pace, so that none waits long.
 
-        Nor does a seed whose turn is still being played: the others go on by short blocks until it lands.
+        Nor does a seed whose round is still being played: the others go on by short blocks until it is received.
         """
         calls = np.where(self._idle, 0, self.counters.debt // self.program.method.minibatches)
         if not calls.any():
             return calls
-        waiting = np.any(self._idle & self.collector.flying)
+        waiting = np.any(self._idle & self.collector.in_flight)
         least = 1 if waiting else max(int(calls[calls > 0].min()) // self._short, 1)
         return np.minimum(calls, min(least * self._short, self._block))
 
@@ -221,7 +232,7 @@ class Run:
             meanwhile()
             return
         begun = time.monotonic()
-        given = self._giver.submit(self._give, calls, self._given())
+        given = self._dispatcher.submit(self._dispatch, calls, self._update_inputs())
         meanwhile()
         self.learning, self.health = given.result()
         gradient_steps = calls * self.program.method.minibatches
@@ -237,24 +248,24 @@ class Run:
         )
         self.output.progress(self.counters, self.watch)
 
-    def _give(self, calls: Counts, given: Given) -> tuple[Learning, Health]:
+    def _dispatch(self, calls: Counts, given: UpdateInputs) -> tuple[Learning, Health]:
         """The learning after `calls` updates of each seed, given at once or by pieces."""
         return self.program.advance(self.learning, self.health, given, calls, loop=self._piece)
 
-    def _given(self) -> Given:
+    def _update_inputs(self) -> UpdateInputs:
         """What the next updates draw from."""
         first, c = self._first_logged_rows(), self.counters
         shares = np.array(self._logged_shares(first), np.int32)
         stands = c.gradient_steps.astype(np.int32), c.env_steps.astype(np.int32)
         returns = self.returns if self.program.method.bounds_targets else None
         rows = self.plan.inputs.logged, self.replay
-        return Given(rows, self._update_keys, shares, first.astype(np.int32), returns, stands)
+        return UpdateInputs(rows, self._update_keys, shares, first.astype(np.int32), returns, stands)
 
     def _logged_shares(self, first: Counts) -> list[int]:
         """Rows of each seed's batches that are drawn from logged data."""
         batch, logged = self.program.method.batch_size, len(self.plan.inputs.return_to_go)
         if not self.online:
-            return [batch] * self.options.seeds
+            return [batch] * self._count
         return [
             offline_rows(self.options.mixing, batch, logged - int(start), int(steps))
             for steps, start in zip(self.counters.env_steps - self.stepper.open_steps, first, strict=True)
@@ -264,7 +275,7 @@ class Run:
         """Where each seed's logged data begin: with --keep-episodes, collected episodes push out the worst."""
         starts, kept = self.plan.inputs.episode_starts, self.options.keep_episodes
         if not (self.online and kept):
-            return np.zeros(self.options.seeds, np.int64)
+            return np.zeros(self._count, np.int64)
         dropped = np.clip(len(starts) + self.counters.episodes - kept, 0, len(starts))
         return np.append(starts, len(self.plan.inputs.return_to_go))[dropped]
 
@@ -274,9 +285,9 @@ class Run:
         if who.any():
             with self.watch.waiting("policies"):
                 fetched = jax.device_get(policies)
-            self.collector.launch(who, fetched, self._crews.collectors)
+            self.collector.launch(who, fetched, self._pools.collectors)
 
-    def _land(self, who: Seeds) -> Seeds:
+    def _receive(self, who: Seeds) -> Seeds:
         """Take in the trajectories of the chosen seeds, valued now that they have ended; gives whose they were.
 
         With lag, those still played are waited for only if no seed has updates to do: no seed holds up another.
@@ -287,8 +298,8 @@ class Run:
                 who = who & self.collector.ready(self._stop.asked, wait=bool(self._idle.all()))
             elif not self.collector.over(who, self._stop.asked):
                 who = np.zeros_like(who)
-            landed = self.collector.land(who, self.watch)
-        for episodes in landed:
+            received = self.collector.receive(who, self.watch)
+        for episodes in received:
             self._insert(episodes)
         return who
 
@@ -302,9 +313,9 @@ class Run:
     def _take_up(self) -> None:
         """What was under way when the checkpoint was written is under way again."""
         if self.evaluations.restored:
-            self.evaluations.replay(self._crews.evaluators)
+            self.evaluations.replay(self._pools.evaluators)
         if self.collector.restored:
-            self.collector.relaunch(self._crews.collectors)
+            self.collector.relaunch(self._pools.collectors)
         for note in self.stepper.replay():
             self.output.message(note)
 
@@ -320,7 +331,7 @@ class Run:
 
     def _play_evaluations(self, policies: Policy) -> None:
         if self.evaluations.begun:
-            self.evaluations.play(jax.device_get(policies), self._crews.evaluators)
+            self.evaluations.play(jax.device_get(policies), self._pools.evaluators)
 
     def _write_evaluations(self) -> None:
         for rows in self.evaluations.finished():
@@ -329,21 +340,16 @@ class Run:
 
     def _note_lost(self, rows: Sequence[Row]) -> None:
         """Say once of each seed that it has diverged."""
-        for seed, at in lost_in(rows).items():
-            if seed not in self.lost:
-                self.lost[seed] = at
+        for member, at in lost_in(rows).items():
+            if member not in self.lost:
+                self.lost[member] = at
                 self.output.message(
-                    f"seed {seed} diverged at update {at['update']:,} (environment step {at['env_steps']:,}): it stays "
-                    f"as it was before and learns no more; the others go on"
+                    f"{in_words(member)} diverged at update {at['update']:,} (environment step {at['env_steps']:,}): "
+                    f"it stays as it was before and learns no more; the others go on"
                 )
 
     def _values(self, probe: Probe) -> jax.Array | None:
         return self.program.values(self.learning.state, jnp.asarray(probe.observations), jnp.asarray(probe.actions))
-
-    def evaluate_afresh(self, episodes: int, start: int) -> dict[str, Any]:
-        """Scores over episodes that training never played; changes nothing."""
-        policies = jax.device_get(self.program.policies(self.learning.state))
-        return evaluate_afresh(self.plan, policies, self._crews.evaluators, episodes, start)
 
     def _write_calibration(self, moment: str) -> None:
         probe = self.plan.calibration_probe
@@ -359,6 +365,15 @@ class Run:
         require_sound(packed, self._column_names, str(self.folder))
         with self._stop.shield():
             self.checkpoints.save(packed)
+            if self._on_save is not None:
+                self._on_save(self.saved)
+
+    @property
+    def saved(self) -> Saved:
+        """The policies as a checkpoint of this moment has them: no copies where the device is the host."""
+        policies = jax.device_get(jax.vmap(self.program.method.policy)(self.learning.state))
+        c = self.counters
+        return Saved(policies, self.online, c.gradient_steps.tolist(), c.env_steps.tolist())
 
     @property
     def _column_names(self) -> list[str]:
@@ -414,7 +429,7 @@ class Run:
     def _empty_replay(self) -> Replay:
         row = jax.tree.map(lambda column: column[0], self.plan.inputs.logged)
         empty = empty_like(row, self.plan.capacity)
-        return jax.tree.map(lambda leaf: jnp.repeat(leaf[None], self.options.seeds, axis=0), empty)
+        return jax.tree.map(lambda leaf: jnp.repeat(leaf[None], self._count, axis=0), empty)
 
     def _refilled(self, arrays: Arrays) -> Replay:
         replay = self._empty_replay()
@@ -426,8 +441,8 @@ class Run:
         return Replay(rows, jnp.asarray(arrays["inserted"]))
 
     def close(self) -> None:
-        self._crews.close()
+        self._pools.close()
         self.stepper.close()
-        self._giver.shutdown()
+        self._dispatcher.shutdown()
         self._device.close()
         self.output.close()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import jax
 
-RECENT = 1_000  # turns of collection whose time is told
+RECENT = 1_000  # rounds of collection whose time is told
 AHEAD = 1  # blocks unfinished while the next is prepared: the device goes from one to the other
 
 
@@ -42,7 +42,9 @@ class Stopwatch:
     collecting: Busy = field(default_factory=Busy)
     updates: int = 0  # of all seeds
     rounds: int = 0  # in each of which every seed does an update or waits for the others
-    turns: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))  # seconds that the last ones took
+    collection_rounds: deque[float] = field(
+        default_factory=lambda: deque(maxlen=RECENT)
+    )  # seconds that the last ones took
     env_steps: int = 0  # collected
     evaluation_steps: int = 0  # environment steps of evaluations, of all seeds
     waited_s: dict[str, float] = field(default_factory=dict)  # of the process that runs it, and for what
@@ -66,9 +68,9 @@ class Stopwatch:
         return self.updates / self.rounds if self.rounds else None
 
     @property
-    def turn_s(self) -> float | None:
-        """How long a turn of collection takes of late."""
-        return sum(self.turns) / len(self.turns) if self.turns else None
+    def collection_round_s(self) -> float | None:
+        """How long a round of collection takes of late."""
+        return sum(self.collection_rounds) / len(self.collection_rounds) if self.collection_rounds else None
 
     @property
     def env_steps_per_s(self) -> float:

@@ -18,15 +18,16 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from calql.engine.boundary import Boundary, Env, Track
+from calql.engine.boundary import Boundary, Env, Trajectory
 from calql.engine.checkpoint import Arrays, pack, unpack
 from calql.engine.collect import acts_at_random
 from calql.engine.counters import Counters, Counts, Seeds
 from calql.engine.episodes import COLLECT, Episode, Request
 from calql.engine.plan import Plan
-from calql.engine.rollout import Stage, action_key
+from calql.engine.rollout import RolloutSetup, action_key
 from calql.engine.speed import Stopwatch
-from calql.methods.base import Carry, Method, Moment, Policy
+from calql.methods.base import Carry, Method, Policy, TimeStep
+from calql.results.arms import in_words
 
 
 @dataclass
@@ -34,15 +35,15 @@ class Open:
     """An episode under way."""
 
     env: Env
-    track: Track
+    trajectory: Trajectory
 
 
 class Stepper:
     """One environment per seed, in this process; actions of all seeds are computed together on the device."""
 
-    def __init__(self, plan: Plan, stage: Stage, counters: Counters) -> None:
-        self._plan, self._options, self._stage, self._counters = plan, plan.options, stage, counters
-        self._boundary = Boundary(stage.make_env, stage.step_timeout)
+    def __init__(self, plan: Plan, setup: RolloutSetup, counters: Counters) -> None:
+        self._plan, self._options, self._setup, self._counters = plan, plan.options, setup, counters
+        self._boundary = Boundary(setup.make_env, setup.step_timeout)
         self._envs: dict[int, Env] = {}
         self._open: dict[int, Open] = {}
         self._carries: Carry | None = None
@@ -51,9 +52,9 @@ class Stepper:
     @property
     def open_steps(self) -> Counts:
         """Steps of each seed's episode under way."""
-        lengths = np.zeros(self._options.seeds, np.int64)
+        lengths = np.zeros(len(self._plan.seeds), np.int64)
         for index, episode in self._open.items():
-            lengths[index] = len(episode.track.rewards)
+            lengths[index] = len(episode.trajectory.rewards)
         return lengths
 
     def step(self, who: Seeds, policies: Policy, watch: Stopwatch) -> list[Episode | None]:
@@ -63,7 +64,7 @@ class Stepper:
             if index not in self._open:
                 self._open[index] = self._opened(index)
         actions = self._actions(who, policies)
-        ended: list[Episode | None] = [None] * self._options.seeds
+        ended: list[Episode | None] = [None] * len(self._plan.seeds)
         for index in chosen:
             ended[index] = self._step(index, actions[index])
         watch.env_steps += len(chosen)
@@ -79,16 +80,16 @@ class Stepper:
     def _step(self, index: int, action: NDArray[np.float32]) -> Episode | None:
         """The episode, where this step was its last."""
         c, episode = self._counters, self._open[index]
-        timestep = len(episode.track.rewards)
+        timestep = len(episode.trajectory.rewards)
         if acts_at_random(self._options, c, index):
-            action = episode.track.request.uniform_action(timestep, action.shape[-1])
-        goes_on = self._boundary.step(episode.env, episode.track, action)
+            action = episode.trajectory.request.uniform_action(timestep, action.shape[-1])
+        goes_on = self._boundary.step(episode.env, episode.trajectory, action)
         c.env_steps[index] += 1
         if c.env_steps[index] > self._options.warmup_steps:
             c.debt[index] += self._options.update_ratio
-        if goes_on and timestep + 1 < self._stage.episode_limit:
+        if goes_on and timestep + 1 < self._setup.episode_limit:
             return None
-        whole = self._open.pop(index).track.episode()
+        whole = self._open.pop(index).trajectory.episode()
         c.collected(index, whole.summary())
         return whole
 
@@ -96,16 +97,16 @@ class Stepper:
         """[seed, action]; where a seed does not step, nothing that counts."""
         leaves, structure = jax.tree.flatten(policies)
         if self._carries is None:
-            self._carries = jax.vmap(self._stage.method.start)(policies)
-        like = next(iter(self._open.values())).track.observations[0]
-        observations = np.zeros((self._options.seeds, *like.shape), like.dtype)
-        rewards = np.zeros(self._options.seeds, np.float32)
-        keys = np.zeros((self._options.seeds, 2), np.uint32)
+            self._carries = jax.vmap(self._setup.method.start)(policies)
+        like = next(iter(self._open.values())).trajectory.observations[0]
+        observations = np.zeros((len(self._plan.seeds), *like.shape), like.dtype)
+        rewards = np.zeros(len(self._plan.seeds), np.float32)
+        keys = np.zeros((len(self._plan.seeds), 2), np.uint32)
         for index, episode in self._open.items():
-            observations[index], keys[index] = episode.track.observations[-1], episode.track.request.key_words
-            rewards[index] = episode.track.rewards[-1] if episode.track.rewards else 0.0
+            observations[index], keys[index] = episode.trajectory.observations[-1], episode.trajectory.request.key_words
+            rewards[index] = episode.trajectory.rewards[-1] if episode.trajectory.rewards else 0.0
         timesteps = self.open_steps.astype(np.int32)
-        act = _acting(self._stage.method, structure)  # type: ignore[arg-type]  # methods hash
+        act = _acting(self._setup.method, structure)  # type: ignore[arg-type]  # methods hash
         actions, self._carries = act(leaves, self._carries, observations, rewards, timesteps, keys, who)
         return np.array(actions)
 
@@ -113,29 +114,29 @@ class Stepper:
         """What is under way: the actions so far, where they led, and what the policies remember."""
         arrays: Arrays = {}
         for index, episode in self._open.items():
-            arrays[f"{_name(index)}/actions"] = np.stack(episode.track.actions)
-            arrays[f"{_name(index)}/observation"] = episode.track.observations[-1]
+            arrays[f"{_name(index)}/actions"] = np.stack(episode.trajectory.actions)
+            arrays[f"{_name(index)}/observation"] = episode.trajectory.observations[-1]
         return arrays | (pack("carries", self._carries) if self._open else {})
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], policies: Policy) -> None:
         """Note what was under way when the checkpoint was written."""
         self._restored = {name: array for name, array in arrays.items() if name.startswith("open-")}
         if self._restored:
-            self._carries = unpack("carries", arrays, jax.vmap(self._stage.method.start)(policies))
+            self._carries = unpack("carries", arrays, jax.vmap(self._setup.method.start)(policies))
 
     def replay(self) -> list[str]:
         """Play it again from its reset; says where an environment came to another state."""
         notes = []
-        for index in range(self._options.seeds):
+        for index in range(len(self._plan.seeds)):
             if f"{_name(index)}/actions" not in self._restored:
                 continue
             self._open[index] = episode = self._opened(index)
             for action in self._restored[f"{_name(index)}/actions"]:
-                self._boundary.step(episode.env, episode.track, action)
-            if not np.array_equal(episode.track.observations[-1], self._restored[f"{_name(index)}/observation"]):
+                self._boundary.step(episode.env, episode.trajectory, action)
+            if not np.array_equal(episode.trajectory.observations[-1], self._restored[f"{_name(index)}/observation"]):
                 notes.append(
-                    f"seed {self._plan.seeds[index]}: the environment did not come to the same state when its episode "
-                    f"was played again, so the run goes on but not as if it had never stopped"
+                    f"{in_words(self._plan.members[index])}: the environment did not come to the same state when its "
+                    f"episode was played again, so the run goes on but not as if it had never stopped"
                 )
         self._restored = {}
         return notes
@@ -158,8 +159,8 @@ def _acting(method: Method, structure: Any) -> Callable[..., tuple[jax.Array, Ca
         steps: jax.Array,
     ) -> tuple[jax.Array, Carry]:
         before = jax.tree.map(lambda new, old: jnp.where(timestep == 0, new, old), method.start(policy), carry)
-        moment = Moment(observation, reward, timestep)
-        action, after = method.act(policy, before, moment, action_key(words, timestep), explore=True)
+        time_step = TimeStep(observation, reward, timestep)
+        action, after = method.act(policy, before, time_step, action_key(words, timestep), explore=True)
         return action, jax.tree.map(lambda new, old: jnp.where(steps, new, old), after, carry)
 
     @jax.jit

@@ -20,19 +20,20 @@ from typing import Any, Protocol, TypeVar
 import jax
 
 from calql.engine.boundary import Beacon, allowed_s, late
-from calql.engine.rollout import Player, Stage
+from calql.engine.rollout import RolloutSetup, RolloutWorker
 from calql.engine.stop import PATIENCE_S, Halted, Never
-from calql.errors import UserError
+from calql.networks.copies import pickled
+from calql.system.errors import UserError
 
 Result = TypeVar("Result")
-Job = Callable[[Player], Result]  # picklable
+Job = Callable[[RolloutWorker], Result]  # picklable
 
 PR_SET_PDEATHSIG = 1  # of prctl
 GRACE_S = 5.0  # for a worker to notice by itself, and say so, that its environment does not come back
 BEHIND = 10  # niceness of evaluation: it takes the time that collection leaves
 
 
-class Crew(Protocol):
+class Pool(Protocol):
     """Takes jobs and plays them, wherever the environments live. Results do not depend on where or when."""
 
     def submit(self, job: Job[Result]) -> Future[Result]: ...
@@ -41,8 +42,8 @@ class Crew(Protocol):
 
 
 @dataclass(frozen=True)
-class _Worker:
-    """A process with a player, the pipe to it, and where it stands."""
+class _WorkerProcess:
+    """A process with a worker, the pipe to it, and where it stands."""
 
     process: SpawnProcess
     connection: Connection
@@ -67,27 +68,27 @@ class _Worker:
         )
 
 
-class Workers:
-    """A player in each of several processes; whoever is free takes the next job.
+class ProcessPool:
+    """A worker in each of several processes; whoever is free takes the next job.
 
     A job is one or more whole episodes, so one message pays for many steps. The workers run on the CPU
     whatever the main process runs on. A thread here waits for each, and none needs to be asked twice.
     """
 
-    def __init__(self, stage: Stage, count: int, niceness: int = 0) -> None:
+    def __init__(self, setup: RolloutSetup, count: int, niceness: int = 0) -> None:
         context = multiprocessing.get_context("spawn")
-        self._stage = stage
-        self._workers: list[_Worker] = []
-        self._free: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+        self._setup = setup
+        self._workers: list[_WorkerProcess] = []
+        self._free: queue.SimpleQueue[_WorkerProcess] = queue.SimpleQueue()
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="calql-worker")
         with _cpu_only():
             for _ in range(count):
                 ours, theirs = context.Pipe()
                 cells = context.RawArray("d", Beacon.SIZE)
-                process = context.Process(target=_serve, args=(stage, theirs, cells, niceness), daemon=True)
+                process = context.Process(target=_serve, args=(setup, theirs, cells, niceness), daemon=True)
                 process.start()
                 theirs.close()
-                self._workers.append(_Worker(process, ours, Beacon(cells)))
+                self._workers.append(_WorkerProcess(process, ours, Beacon(cells)))
                 self._free.put(self._workers[-1])
 
     def submit(self, job: Job[Result]) -> Future[Result]:
@@ -96,9 +97,9 @@ class Workers:
     def _ask(self, job: Job[Result]) -> Result:
         worker = self._free.get()
         try:
-            worker.connection.send(job)
+            worker.connection.send_bytes(pickled(job))
             while not worker.connection.poll(PATIENCE_S):
-                worker.require_in_time(self._stage.step_timeout)
+                worker.require_in_time(self._setup.step_timeout)
             answer: Any = worker.connection.recv()
         except (EOFError, OSError) as error:
             raise worker.died() from error
@@ -118,47 +119,49 @@ class Workers:
             worker.connection.close()
 
 
-class InProcess:
-    """A player in this process: a job is played as soon as it is submitted.
+class InProcessPool:
+    """A worker in this process: a job is played as soon as it is submitted.
 
     One that is broken off because the run stops stays unfinished, like one that a worker is still playing.
     """
 
-    def __init__(self, stage: Stage, asked: Callable[[], bool] = Never().asked) -> None:
-        self._player = Player(stage, asked)
+    def __init__(self, setup: RolloutSetup, asked: Callable[[], bool] = Never().asked) -> None:
+        self._worker = RolloutWorker(setup, asked)
         self._device = jax.local_devices(backend="cpu")[0]
 
     def submit(self, job: Job[Result]) -> Future[Result]:
         future: Future[Result] = Future()
         with jax.default_device(self._device), contextlib.suppress(Halted):
-            future.set_result(job(self._player))
+            future.set_result(job(self._worker))
         return future
 
     def close(self) -> None:
-        self._player.close()
+        self._worker.close()
 
 
-class Crews:
+class Pools:
     """Those who collect and those who evaluate; each starts on its first job.
 
     In processes, the two are apart: an evaluation is long, and collection must not wait for it.
     """
 
-    def __init__(self, stage: Stage, workers: int, at_once: int, asked: Callable[[], bool] = Never().asked) -> None:
-        self._stage, self._workers, self._asked = stage, workers, asked
+    def __init__(
+        self, setup: RolloutSetup, workers: int, at_once: int, asked: Callable[[], bool] = Never().asked
+    ) -> None:
+        self._setup, self._workers, self._asked = setup, workers, asked
         self._collectors = min(workers, at_once)  # `at_once`: the most episodes collected at a time
 
     @cached_property
-    def _here(self) -> InProcess:
-        return InProcess(self._stage, self._asked)
+    def _here(self) -> InProcessPool:
+        return InProcessPool(self._setup, self._asked)
 
     @cached_property
-    def collectors(self) -> Crew:
-        return Workers(self._stage, self._collectors) if self._workers else self._here
+    def collectors(self) -> Pool:
+        return ProcessPool(self._setup, self._collectors) if self._workers else self._here
 
     @cached_property
-    def evaluators(self) -> Crew:
-        return Workers(self._stage, self._workers, BEHIND) if self._workers else self._here
+    def evaluators(self) -> Pool:
+        return ProcessPool(self._setup, self._workers, BEHIND) if self._workers else self._here
 
     def close(self) -> None:
         for name in ("collectors", "evaluators", "_here"):
@@ -176,19 +179,19 @@ class _Failure:
     mend: str
 
 
-def _serve(stage: Stage, connection: Connection, cells: MutableSequence[float], niceness: int) -> None:
+def _serve(setup: RolloutSetup, connection: Connection, cells: MutableSequence[float], niceness: int) -> None:
     """A worker's life: play what is asked until the main process is gone, which alone heeds signals."""
     _die_with_parent()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     os.nice(niceness)
     jax.config.update("jax_cpu_enable_async_dispatch", False)  # who acts waits for the action; no variable says this
-    player = Player(stage, beacon=Beacon(cells))
+    worker = RolloutWorker(setup, beacon=Beacon(cells))
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
             job: Job[Any] = connection.recv()
             try:
-                connection.send(job(player))
+                connection.send(job(worker))
             except UserError as error:
                 connection.send(_Failure(type(error), error.what, error.where, error.mend))
 

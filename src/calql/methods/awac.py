@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
 
-from calql import losses
+from calql.data.rewards import PER_STEP, RewardRule
+from calql.methods import losses
 from calql.methods.base import (
+    RATES,
+    Carry,
     Metrics,
+    TimeStep,
     Trained,
     Transitions,
     augment,
@@ -21,21 +25,22 @@ from calql.methods.base import (
     require,
     traced,
 )
+from calql.methods.entry import Entry
 from calql.methods.learner_options import Widths
-from calql.methods.off_policy import WeightedCloning, WeightedCloningOptions, least_q, td_loss
+from calql.methods.off_policy import OffPolicy, WeightedCloningOptions, least_q, td_loss
+from calql.methods.optimise import descend
 from calql.networks import (
-    BoundedGaussianPolicy,
+    Actor,
     Critics,
-    LogStdForm,
     Spec,
     Style,
-    clipped_sample,
+    log_density,
+    make_actor,
     make_encoder,
     move_towards,
-    normal_log_prob,
-    plain_sample,
 )
-from calql.optimise import descend
+from calql.networks.actors import LogStdForm
+from calql.system.options import POOLED
 
 
 @dataclass(frozen=True)
@@ -113,23 +118,23 @@ class Numbers(NamedTuple):
 
 
 class AWACState(NamedTuple):
-    policy: Trained[BoundedGaussianPolicy]
+    policy: Trained[Actor]
     critics: Trained[Critics]
     targets: Critics
     numbers: Numbers
 
 
 @dataclass(frozen=True)
-class AWAC(WeightedCloning):
+class AWAC(OffPolicy):
     options: AWACOptions
+    varies: ClassVar[tuple[str, ...]] = (*RATES, "weight_decay", "temperature")
 
     def critic_loss(
         self, critics: Critics, state: AWACState, batch: Transitions, key: jax.Array
     ) -> tuple[jax.Array, Metrics]:
         """Squared TD error towards r + discount min Q(s', a'), a' from the policy, no entropy."""
         o = self.options
-        draw = clipped_sample if o.clip_samples else plain_sample
-        actions = draw(state.policy.parameters(batch.next_observations), key, "target/action")
+        actions, _ = state.policy.parameters(batch.next_observations).sample(key, name="target/action")
         after = least_q(state.targets, batch.next_observations, actions, o.q_ceiling)
         if o.ignore_terminals:
             batch = batch._replace(terminals=jnp.zeros_like(batch.terminals))
@@ -137,15 +142,18 @@ class AWAC(WeightedCloning):
 
     def policy_loss(
         self,
-        policy: BoundedGaussianPolicy,
+        policy: Actor,
         critics: Critics,
         batch: Transitions,
         temperature: jax.Array,
         key: jax.Array,
     ) -> tuple[jax.Array, Metrics]:
         """Cloning of logged actions, weighted by their advantage over what the policy does."""
-        o, gaussian = self.options, policy(batch.observations)
-        own = gaussian.mean if o.value_action == "mean" else clipped_sample(gaussian, key, "policy/action")
+        o, distribution = self.options, policy(batch.observations)
+        if o.value_action == "mean":
+            own = distribution.mode()
+        else:
+            own = self.in_box(distribution.sample(key, name="policy/action")[0])
         both = (batch.actions, jax.lax.stop_gradient(own))
         logged, reached = (least_q(critics, batch.observations, actions, o.q_ceiling) for actions in both)
         advantages = jnp.minimum(logged - reached, o.advantage_cap)
@@ -154,12 +162,12 @@ class AWAC(WeightedCloning):
         else:
             capped = losses.exponential_weights(advantages, 1.0 / temperature, o.weight_cap)
             weights = capped / len(advantages)
-        loss = losses.weighted_cloning(weights, normal_log_prob(gaussian, batch.actions))
+        loss = losses.weighted_cloning(weights, log_density(distribution, batch.actions))
         return loss, {"policy_loss": loss, "advantage": jnp.mean(advantages), "largest_weight": jnp.max(weights)}
 
     def policy_step(
         self, state: AWACState, critics: Critics, batch: Transitions, key: jax.Array
-    ) -> tuple[Trained[BoundedGaussianPolicy], Metrics]:
+    ) -> tuple[Trained[Actor], Metrics]:
         """One Adam step of the policy, with the decay of its parameters."""
         n, old = state.numbers, state.policy.parameters
         (_, metrics), gradient = jax.value_and_grad(self.policy_loss, has_aux=True)(
@@ -172,6 +180,16 @@ class AWAC(WeightedCloning):
             decayed = jax.tree.map(lambda new, p: new - n.policy_rate * n.weight_decay * p, policy.parameters, old)
             policy = policy._replace(parameters=decayed)
         return policy, metrics
+
+    def act(
+        self, policy: Actor, carry: Carry, time_step: TimeStep, key: jax.Array, *, explore: bool
+    ) -> tuple[jax.Array, Carry]:
+        action, carry = super().act(policy, carry, time_step, key, explore=explore)
+        return self.in_box(action), carry
+
+    def in_box(self, actions: jax.Array) -> jax.Array:
+        """Without `clip_samples` the actor's lie beyond the box, but only the TD target takes them as they are."""
+        return actions if self.options.clip_samples else jnp.clip(actions, -1.0, 1.0)
 
     def update(self, state: AWACState, batch: Transitions, key: jax.Array) -> tuple[AWACState, Metrics]:
         """Critics and their targets, then the policy."""
@@ -187,14 +205,8 @@ class AWAC(WeightedCloning):
         o, (policy_style, critic_style) = self.options, self.styles()
         key_policy, key_critic, key_encoders = jax.random.split(key, 3)
         encoders = [make_encoder(spec, k) for k in jax.random.split(key_encoders)]
-        policy = BoundedGaussianPolicy(
-            *encoders[0],
-            spec.action_dim,
-            o.policy_widths,
-            key=key_policy,
-            log_std_range=o.log_std_range,
-            log_std_form=o.log_std_form,
-            style=policy_style,
+        policy = make_actor(
+            o.actor, *encoders[0], spec.action_dim, o.policy_widths, key=key_policy, style=policy_style, options=o
         )
 
         def fresh(key: jax.Array) -> Critics:
@@ -217,5 +229,39 @@ class AWAC(WeightedCloning):
 
 
 SETS = own_defaults(AWACOptions, "policy_widths", "critic_widths", "batch_size") | {
-    "mixing": -1.0,  # one buffer, which starts as the dataset
+    "mixing": POOLED,  # one buffer, which starts as the dataset
+}
+
+METHODS = {
+    "awac": Entry(
+        "critic of the policy, advantage-weighted cloning",
+        AWACOptions,
+        AWAC,
+        sets=SETS,
+        original=ORIGINAL,
+        on={
+            "antmaze": {"temperature": 1.0},
+            "adroit": {"temperature": 0.3},
+            "kitchen": {"temperature": 1.0},
+            "pick-place": {"temperature": 1.0},
+            "locomotion": {"temperature": 1.0},
+            "halfcheetah-medium-expert": {"offline_updates": 1_000_000},
+            "halfcheetah-expert": {"offline_updates": 1_000_000},
+            "point-maze": {
+                "policy_widths": (64, 64),
+                "critic_widths": (64, 64),
+                "batch_size": 128,
+                "policy_rate": 1e-3,
+                "temperature": 1.0,
+            },
+        },
+        rewards={
+            "antmaze": RewardRule(failure=0.0),
+            "adroit": RewardRule(failure=-1.0),
+            "pick-place": PER_STEP,
+            "point-maze": PER_STEP,
+        },
+        update_cost=0.5,
+        place=10,
+    )
 }

@@ -13,57 +13,20 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from calql.methods.optimise import ADAM, descend
+from calql.methods.vocabulary import METRICS, Meaning, meaning_of
 from calql.networks import Spec
 from calql.networks.encoder import random_shift
-from calql.optimise import ADAM, descend
-from calql.options import Checked, require
+from calql.system.options import Checked, require
 
 State = Any  # a method's pytree: parameters, optimiser state, numeric hyper-parameters
 Policy = Any  # the part of the state that acting needs
 Carry = Any  # what a policy remembers within an episode; () for one that looks at the observation alone
 Metrics = dict[str, jax.Array]  # named scalars
 Sampling = Literal["transition", "sequence"]
-Signal = Literal["value", "td error", "likelihood"]
+RATES = ("policy_rate", "critic_rate", "target_rate")  # options that most methods may vary
 Network = TypeVar("Network")
 Numbers = TypeVar("Numbers", bound=tuple[Any, ...])
-
-
-class Meaning(NamedTuple):
-    """What a metric is, and what its size tells: of Q, of the TD error (squared), or of a likelihood (in nats)."""
-
-    text: str
-    signal: Signal | None = None
-
-
-# The vocabulary of metrics: every name that a method may return. Who reads rows knows metrics by their meaning here and
-# not by the method that made them. What follows a slash in a name says of which network or action it is.
-METRICS: dict[str, Meaning] = {
-    "td_loss": Meaning("mean squared TD error of the critics", "td error"),
-    "value_loss": Meaning("asymmetric squared error of the value network", "td error"),
-    "average_q": Meaning("mean Q of a fixed sample of logged pairs, at the evaluation", "value"),
-    "average_q_batch": Meaning("mean Q of the pairs that were drawn", "value"),
-    "average_target": Meaning("mean TD target", "value"),
-    "average_value": Meaning("mean of the value network at the states that were drawn", "value"),
-    "log_likelihood": Meaning("mean log-density of logged actions under the policy", "likelihood"),
-    "critic_loss": Meaning("what the critics descend: TD errors over all critics, and the regulariser"),
-    "policy_loss": Meaning("what the policy descends"),
-    "squared_error": Meaning("mean squared distance of the deterministic action to the logged one"),
-    "cloning_distance": Meaning("mean squared distance of the policy's action to the logged one"),
-    "conservative_gap": Meaning("how far a soft maximum of Q over sampled actions stands above Q of the logged one"),
-    "bound_rate": Meaning("share of sampled actions whose Q lies below the reference value"),
-    "bounded_targets": Meaning("share of TD targets outside the range of possible returns, before they were cut to it"),
-    "alpha": Meaning("weight of the entropy"),
-    "alpha_prime": Meaning("weight of the conservative regulariser"),
-    "entropy": Meaning("entropy of the policy, estimated from its own actions"),
-    "advantage": Meaning("mean advantage of logged actions"),
-    "weight": Meaning("mean weight of a logged action in the policy's loss"),
-    "largest_weight": Meaning("largest weight of a logged action in a batch"),
-}
-
-
-def meaning_of(name: str) -> Meaning | None:
-    """Of a metric by its name, or of the family that it belongs to; None for what is not a metric."""
-    return METRICS.get(name.partition("/")[0])
 
 
 class Transitions(NamedTuple):
@@ -86,7 +49,7 @@ class Transitions(NamedTuple):
     returns: jax.Array | None = None  # of a batch alone, [2]: least and largest possible return, if targets are bounded
 
 
-class Moment(NamedTuple):
+class TimeStep(NamedTuple):
     """What a policy sees before it acts."""
 
     observation: jax.Array
@@ -136,6 +99,11 @@ class Method(Protocol):
         ...
 
     @property
+    def varies(self) -> tuple[str, ...]:
+        """Options in which the seeds of one program may differ: they are numbers of its state and nothing else."""
+        ...
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What the user should know before it starts."""
         ...
@@ -157,7 +125,7 @@ class Method(Protocol):
         ...
 
     def act(
-        self, policy: Policy, carry: Carry, moment: Moment, key: jax.Array, *, explore: bool
+        self, policy: Policy, carry: Carry, time_step: TimeStep, key: jax.Array, *, explore: bool
     ) -> tuple[jax.Array, Carry]:
         """One action in [-1, 1] for one observation: drawn when exploring, else the deterministic one."""
         ...
@@ -200,6 +168,7 @@ class Defaults:
     context: ClassVar[int] = 1
     minibatches: ClassVar[int] = 1
     notes: ClassVar[tuple[str, ...]] = ()
+    varies: ClassVar[tuple[str, ...]] = ()
     options: Any
 
     @property
@@ -215,6 +184,13 @@ class Defaults:
 
     def start(self, policy: Policy) -> Carry:
         return ()
+
+    def act(
+        self, policy: Policy, carry: Carry, time_step: TimeStep, key: jax.Array, *, explore: bool
+    ) -> tuple[jax.Array, Carry]:
+        """What the actor draws, or its most likely action."""
+        distribution = policy(time_step.observation)
+        return (distribution.sample(key)[0] if explore else distribution.mode()), carry
 
     def value(self, state: State, observations: jax.Array, actions: jax.Array) -> jax.Array | None:
         return None
@@ -255,16 +231,17 @@ def last_minibatch(batch: Transitions) -> Transitions:
 
 __all__ = [
     "METRICS",
+    "RATES",
     "Carry",
     "Checked",
     "Defaults",
     "Meaning",
     "Method",
     "Metrics",
-    "Moment",
     "Policy",
     "Spec",
     "State",
+    "TimeStep",
     "Trained",
     "Transitions",
     "augment",

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from calql.methods.actor_options import ActorOptions
 from calql.methods.base import (
-    Carry,
-    Checked,
     Defaults,
     Metrics,
-    Moment,
     Trained,
     Transitions,
     augment,
@@ -21,12 +19,13 @@ from calql.methods.base import (
     learn,
     traced,
 )
+from calql.methods.entry import Entry
 from calql.methods.learner_options import Widths
-from calql.networks import Spec, Style, TanhGaussianPolicy, log_prob, make_encoder, mode, sample
+from calql.networks import DENSITY, GRADIENTS, Actor, Spec, Style, make_actor, make_encoder
 
 
 @dataclass(frozen=True)
-class BCOptions(Checked):
+class BCOptions(ActorOptions):
     """Options of behaviour cloning."""
 
     policy_widths: Widths = (256, 256)
@@ -40,25 +39,33 @@ class BCOptions(Checked):
     standardise: bool = False
     """Give observations to the network in units of their spread in the logged data."""
 
+    @property
+    def actor_needs(self) -> frozenset[str]:
+        return frozenset({DENSITY if self.objective == "likelihood" else GRADIENTS})
+
 
 class Numbers(NamedTuple):
     policy_rate: jax.Array
 
 
 class BCState(NamedTuple):
-    policy: Trained[TanhGaussianPolicy]
+    policy: Trained[Actor]
     numbers: Numbers
 
 
 @dataclass(frozen=True)
 class BC(Defaults):
     options: BCOptions
+    varies: ClassVar[tuple[str, ...]] = ("policy_rate",)
 
-    def policy_loss(self, policy: TanhGaussianPolicy, batch: Transitions) -> tuple[jax.Array, Metrics]:
+    def policy_loss(self, policy: Actor, batch: Transitions) -> tuple[jax.Array, Metrics]:
         """-mean log pi(a|s), or the mean squared error of the deterministic action."""
-        gaussian = policy(batch.observations)
-        error = jnp.mean((mode(gaussian) - batch.actions) ** 2)
-        likelihood = jnp.mean(log_prob(gaussian, batch.actions))
+        distribution = policy(batch.observations)
+        error = jnp.mean((distribution.mode() - batch.actions) ** 2)
+        log_probs = distribution.log_prob(batch.actions)
+        if log_probs is None:
+            return error, {"policy_loss": error, "squared_error": error}
+        likelihood = jnp.mean(log_probs)
         loss = -likelihood if self.options.objective == "likelihood" else error
         return loss, {"policy_loss": loss, "log_likelihood": likelihood, "squared_error": error}
 
@@ -67,21 +74,20 @@ class BC(Defaults):
         policy, metrics = learn(self.policy_loss, state.policy, state.numbers.policy_rate, rows)
         return state._replace(policy=policy), metrics
 
-    def act(
-        self, policy: TanhGaussianPolicy, carry: Carry, moment: Moment, key: jax.Array, *, explore: bool
-    ) -> tuple[jax.Array, Carry]:
-        gaussian = policy(moment.observation)
-        return (sample(gaussian, key)[0] if explore else mode(gaussian)), carry
-
     def init(self, key: jax.Array, spec: Spec) -> BCState:
+        o = self.options
         key_policy, key_encoder = jax.random.split(key)
-        encoder = make_encoder(spec, key_encoder, standardise=self.options.standardise)
-        policy = TanhGaussianPolicy(
-            *encoder, spec.action_dim, self.options.policy_widths, key=key_policy, style=Style()
+        encoder = make_encoder(spec, key_encoder, standardise=o.standardise)
+        policy = make_actor(
+            o.actor, *encoder, spec.action_dim, o.policy_widths, key=key_policy, style=Style(), options=o
         )
-        return BCState(Trained.fresh(policy), traced(Numbers, self.options))
+        return BCState(Trained.fresh(policy), traced(Numbers, o))
 
 
 # It does not learn from what it collects better than from what it has. Actions at the bounds would rule the likelihood:
 # their inverse tanh is 6.1 at the authors' limit and 2.6 at this one (measured: docs/decisions/010).
 SETS = {"online_steps": 0, "action_limit": 0.99}
+
+METHODS = {
+    "bc": Entry("behaviour cloning", BCOptions, BC, sets=SETS, on={"point-maze": {"policy_rate": 1e-3}}, place=14)
+}

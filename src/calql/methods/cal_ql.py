@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from calql.methods.entry import Entry
+from calql.methods.learner import ActorCritic
 from calql.methods.learner_options import ActorCriticOptions
 
 
@@ -36,4 +38,17 @@ class CalQLHighRatio(CalQL):
     critic_steps_online: int = 20
 
 
-HIGH_RATIO_SETS = {"update_ratio": 20}
+METHODS = {
+    "cal-ql": Entry("CQL, calibrated: Q is never pushed below the reference value", CalQL, ActorCritic, place=1),
+    "cal-ql-utd20": Entry(
+        "Cal-QL with RLPD's critics, 20 updates a step",
+        CalQLHighRatio,
+        ActorCritic,
+        sets={"update_ratio": 20},
+        update_cost=3.0,
+        small={"online_steps": 5_000},
+        place=2,
+    ),
+    "cql": Entry("conservative Q-learning: the same learner with calibration off", CQL, ActorCritic, place=3),
+    "cql-sac": Entry("CQL offline, SAC online on the same mixture", CQLThenSAC, ActorCritic, place=4),
+}

@@ -7,13 +7,15 @@ that leaves the data slowly.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
 
-from calql import losses
+from calql.data.rewards import PER_STEP, RewardRule
+from calql.methods import losses
 from calql.methods.base import (
+    RATES,
     Metrics,
     Trained,
     Transitions,
@@ -23,17 +25,21 @@ from calql.methods.base import (
     own_defaults,
     traced,
 )
-from calql.methods.off_policy import WeightedCloning, WeightedCloningOptions, least_q, td_loss
+from calql.methods.entry import Entry
+from calql.methods.off_policy import OffPolicy, WeightedCloningOptions, least_q, td_loss
 from calql.networks import (
-    BoundedGaussianPolicy,
+    GRADIENTS,
+    Actor,
     Critics,
     Spec,
     Style,
     Value,
+    log_density,
+    make_actor,
     make_encoder,
     move_towards,
-    normal_log_prob,
 )
+from calql.system.options import POOLED
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,14 @@ class IQLOptions(WeightedCloningOptions):
     ascent_weight_online: float = -1.0
     """The same after the switch; negative keeps it. Above 0: the aggressive policy update of the paper's appendix E."""
 
+    @property
+    def ascends(self) -> bool:
+        return self.ascent_weight > 0 or self.ascent_weight_online > 0
+
+    @property
+    def actor_needs(self) -> frozenset[str]:
+        return super().actor_needs | ({GRADIENTS} if self.ascends else frozenset())
+
 
 class Numbers(NamedTuple):
     discount: jax.Array
@@ -69,7 +83,7 @@ class Numbers(NamedTuple):
 
 
 class IQLState(NamedTuple):
-    policy: Trained[BoundedGaussianPolicy]
+    policy: Trained[Actor]
     critics: Trained[Critics]
     value: Trained[Value]
     targets: Critics
@@ -77,8 +91,9 @@ class IQLState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class IQL(WeightedCloning):
+class IQL(OffPolicy):
     options: IQLOptions
+    varies: ClassVar[tuple[str, ...]] = (*RATES, "expectile", "temperature", "temperature_online")
 
     def value_loss(self, value: Value, batch: Transitions, q: jax.Array, level: jax.Array) -> tuple[jax.Array, Metrics]:
         """Expectile of the target Q of logged actions."""
@@ -93,21 +108,17 @@ class IQL(WeightedCloning):
         return td_loss(critics, batch, discount, value(batch.next_observations))
 
     def policy_loss(
-        self, policy: BoundedGaussianPolicy, state: IQLState, batch: Transitions, q: jax.Array, key: jax.Array
+        self, policy: Actor, state: IQLState, batch: Transitions, q: jax.Array, key: jax.Array
     ) -> tuple[jax.Array, Metrics]:
         """Cloning of logged actions, weighted by exp(beta (Q - V)); with ascent on Q where that is asked for."""
-        gaussian = policy(batch.observations, key)
+        distribution = policy(batch.observations, key)
         advantages = q - state.value.parameters(batch.observations)
         weights = losses.exponential_weights(advantages, state.numbers.temperature, self.options.weight_cap)
-        loss = losses.weighted_cloning(weights / len(q), normal_log_prob(gaussian, batch.actions))
-        if self.ascends:
-            reached = least_q(state.targets, batch.observations, gaussian.mean)
+        loss = losses.weighted_cloning(weights / len(q), log_density(distribution, batch.actions))
+        if self.options.ascends:
+            reached = least_q(state.targets, batch.observations, distribution.mode())
             loss = loss + losses.normalised_ascent(reached, state.numbers.ascent_weight)
         return loss, {"policy_loss": loss, "advantage": jnp.mean(advantages), "weight": jnp.mean(weights)}
-
-    @property
-    def ascends(self) -> bool:
-        return self.options.ascent_weight > 0 or self.options.ascent_weight_online > 0
 
     def update(self, state: IQLState, batch: Transitions, key: jax.Array) -> tuple[IQLState, Metrics]:
         """V, then the policy, then Q against the new V, then the targets."""
@@ -137,14 +148,8 @@ class IQL(WeightedCloning):
         o, style = self.options, Style(self.options.initialiser, output_gain=2.0**0.5)
         key_policy, key_critic, key_value, key_encoders = jax.random.split(key, 4)
         encoders = [make_encoder(spec, k) for k in jax.random.split(key_encoders, 3)]
-        policy = BoundedGaussianPolicy(
-            *encoders[0],
-            spec.action_dim,
-            o.policy_widths,
-            key=key_policy,
-            fixed_std=o.policy_std,
-            dropout=o.policy_dropout,
-            style=style,
+        policy = make_actor(
+            o.actor, *encoders[0], spec.action_dim, o.policy_widths, key=key_policy, style=style, options=o
         )
         critics = Critics(*encoders[1], spec.action_dim, o.critic_widths, count=o.critics, key=key_critic, style=style)
         value = Value(*encoders[2], o.critic_widths, key=key_value, style=style)
@@ -166,4 +171,39 @@ SETS = own_defaults(IQLOptions, "policy_widths", "critic_widths")
 
 # The method's own code for fine-tuning, where the paper's baseline is a fork: one buffer, no share kept for the data,
 # a standard deviation that is always trained.
-ORIGINAL = {"mixing": -1.0, "policy_std": 0.0}
+ORIGINAL = {"mixing": POOLED, "policy_std": 0.0}
+
+METHODS = {
+    "iql": Entry(
+        "expectile values, advantage-weighted cloning",
+        IQLOptions,
+        IQL,
+        sets=SETS,
+        original=ORIGINAL,
+        on={
+            "antmaze": {"expectile": 0.9, "temperature": 10.0},
+            "adroit": {"expectile": 0.8, "temperature": 3.0, "mixing": 0.2, "policy_std": 0.03},
+            "kitchen": {"expectile": 0.7, "temperature": 0.5, "mixing": 0.25, "policy_dropout": 0.1},
+            "pick-place": {"expectile": 0.7, "temperature": 10.0},
+            "locomotion": {"expectile": 0.7, "temperature": 3.0},
+            "point-maze": {
+                "policy_widths": (64, 64),
+                "critic_widths": (64, 64),
+                "policy_rate": 1e-3,
+                "expectile": 0.9,
+                "temperature": 3.0,
+            },
+        },
+        # Weights by advantage are in units of reward: a cost of 1 a step where rewards are 0 and 1. On locomotion its
+        # code, the original and the paper's fork, scales logged rewards and inserts collected ones as they are.
+        rewards={
+            "antmaze": PER_STEP,
+            "adroit": RewardRule(failure=-1.0),
+            "pick-place": PER_STEP,
+            "locomotion": RewardRule(scale=1_000.0, by_return_range=True, logged_only=True),
+            "point-maze": PER_STEP,
+        },
+        update_cost=0.4,
+        place=9,
+    )
+}

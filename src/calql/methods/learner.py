@@ -1,7 +1,7 @@
 """The actor-critic learner: SAC, with the conservative regulariser and its calibration.
 
 Cal-QL, CQL, CQL then SAC, SAC, SAC with offline data, hybrid RL and RLPD are configurations of this
-one learner. Losses are in `calql.losses`; this file says which parameters each of them moves.
+one learner. Losses are in `calql.methods.losses`; this file says which parameters each of them moves.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from calql import losses
-from calql.methods.base import Carry, Defaults, Metrics, Moment, Transitions, augment, last_minibatch
+from calql.methods import losses
+from calql.methods.base import RATES, Defaults, Metrics, Transitions, augment, last_minibatch
 from calql.methods.learner_options import ActorCriticOptions
+from calql.methods.optimise import ADAM, descend, drift
 from calql.networks import (
+    Actor,
     Critics,
     Spec,
     Style,
-    TanhGaussianPolicy,
     draws,
     for_policy,
     kernel_here,
     kernel_notes,
+    make_actor,
     make_encoder,
-    mode,
     move_towards,
     q_values,
-    sample,
+    sample_with_density,
 )
-from calql.optimise import ADAM, descend, drift
 
 
 class Numbers(NamedTuple):
@@ -48,8 +48,19 @@ class Numbers(NamedTuple):
     calibrate: jax.Array  # 1 or 0
 
 
+ENTROPY = ("target_entropy", "entropy_scale")
+REGULARISER = (
+    "conservative_weight",
+    "conservative_weight_online",
+    "gap",
+    "dual_start",
+    "calibrate",
+    "calibrate_online",
+)
+
+
 class LearnerState(NamedTuple):
-    policy: TanhGaussianPolicy
+    policy: Actor
     critics: Critics
     targets: Critics
     raw_temperature: jax.Array  # the entropy's dual variable: log alpha, or what softplus makes alpha of
@@ -80,6 +91,10 @@ class ActorCritic(Defaults):
     def notes(self) -> tuple[str, ...]:  # type: ignore[override]
         o = self.options
         return kernel_notes(o.critic_kernel, o.precision, o.critic_widths, layer_norm=o.critic_layer_norm)
+
+    @property
+    def varies(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (*RATES, *ENTROPY, *(REGULARISER if self.options.conservative else ()))
 
     # -- critic ---------------------------------------------------------------------------------------
 
@@ -121,8 +136,10 @@ class ActorCritic(Defaults):
     def td_target(self, state: LearnerState, batch: Transitions, key: jax.Array) -> jax.Array:
         """r + discount (1 - terminal) max over actions of min over target critics."""
         key_action, key_subset = jax.random.split(key)
-        gaussian = state.policy(batch.next_observations)
-        actions, log_probs = sample(gaussian, key_action, (self.options.backup_actions,), "target/actions")
+        distribution = state.policy(batch.next_observations)
+        actions, log_probs = sample_with_density(
+            distribution, key_action, self.options.backup_actions, "target/actions"
+        )
         features = state.targets.encode(batch.next_observations)
         q = q_values(state.targets, features, actions)  # [critic, batch, sample]
         if self.options.target_subset:
@@ -157,9 +174,9 @@ class ActorCritic(Defaults):
         key_random, key_policy, key_next = jax.random.split(key, 3)
         count, (rows, dim) = self.options.sampled_actions, batch.actions.shape
         uniform = draws.uniform(f"{name}/uniform", key_random, (rows, count, dim))
-        gaussian, after = state.policy(batch.observations), state.policy(batch.next_observations)
-        at_state, log_prob_policy = sample(gaussian, key_policy, (count,), f"{name}/policy")
-        at_next, log_prob_next = sample(after, key_next, (count,), f"{name}/next")
+        here, after = state.policy(batch.observations), state.policy(batch.next_observations)
+        at_state, log_prob_policy = sample_with_density(here, key_policy, count, f"{name}/policy")
+        at_next, log_prob_next = sample_with_density(after, key_next, count, f"{name}/next")
         actions = jnp.concatenate([batch.actions[:, None], uniform, at_state, at_next], axis=1)
         return actions, (log_prob_policy, log_prob_next)
 
@@ -214,14 +231,14 @@ class ActorCritic(Defaults):
 
     def policy_loss(
         self,
-        policy: TanhGaussianPolicy,
+        policy: Actor,
         critics: Critics,
         alpha: jax.Array,
         batch: Transitions,
         key: jax.Array,
     ) -> tuple[jax.Array, jax.Array]:
         """SAC's policy loss, and the log-probabilities [batch] of the actions it drew."""
-        actions, log_probs = sample(policy(batch.observations), key, name="policy/action")
+        actions, log_probs = sample_with_density(policy(batch.observations), key, name="policy/action")
         q = q_values(critics, critics.encode(batch.observations), actions)
         reduce = jnp.min if self.options.policy_critic == "min" else jnp.mean
         return losses.entropy_regularised(log_probs, reduce(q, axis=0), alpha), log_probs
@@ -262,8 +279,8 @@ class ActorCritic(Defaults):
             state.policy, critics, alpha, batch, key_policy
         )
         if self.options.temperature_states == "next":
-            gaussian = state.policy(batch.next_observations)
-            _, log_probs = sample(gaussian, key_next, (self.options.backup_actions,), "temperature/actions")
+            after, count = state.policy(batch.next_observations), self.options.backup_actions
+            _, log_probs = sample_with_density(after, key_next, count, "temperature/actions")
         raw = state.raw_temperature
         raw_gradient = jax.grad(self.temperature_loss)(raw, log_probs, state.numbers.target_entropy)
         policy, policy_adam = descend(gradient, state.policy_adam, state.policy, rate)
@@ -338,14 +355,8 @@ class ActorCritic(Defaults):
 
     # -- acting -----------------------------------------------------------------------------------------
 
-    def policy(self, state: LearnerState) -> TanhGaussianPolicy:
+    def policy(self, state: LearnerState) -> Actor:
         return state.policy
-
-    def act(
-        self, policy: TanhGaussianPolicy, carry: Carry, moment: Moment, key: jax.Array, *, explore: bool
-    ) -> tuple[jax.Array, Carry]:
-        gaussian = policy(moment.observation)
-        return (sample(gaussian, key)[0] if explore else mode(gaussian)), carry
 
     def value(self, state: LearnerState, observations: jax.Array, actions: jax.Array) -> jax.Array:
         return jnp.mean(q_values(state.critics, state.critics.encode(observations), actions), axis=0)
@@ -359,17 +370,8 @@ class ActorCritic(Defaults):
         style = Style(
             o.initialiser, output_gain=o.output_gain, last_hidden_gain=o.last_hidden_gain, precision=o.precision
         )
-        policy = TanhGaussianPolicy(
-            *encoders[0],
-            spec.action_dim,
-            o.policy_widths,
-            key=key_policy,
-            state_dependent_std=o.state_dependent_std,
-            log_std_scalars=o.log_std_scalars,
-            log_std_offset=o.log_std_offset,
-            log_std_range=o.log_std_range,
-            layer_norm=o.policy_layer_norm,
-            style=style,
+        policy = make_actor(
+            o.actor, *encoders[0], spec.action_dim, o.policy_widths, key=key_policy, style=style, options=o
         )
         critics = Critics(
             *encoders[1],

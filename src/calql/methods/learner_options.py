@@ -7,14 +7,15 @@ from typing import Annotated, Literal
 
 import tyro
 
-from calql.methods.base import Checked, require
-from calql.networks import Initialiser, Kernel, Precision
+from calql.methods.actor_options import ActorOptions
+from calql.methods.base import require
+from calql.networks import DENSITY, GRADIENTS, Initialiser, Kernel, Precision
 
 Widths = Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT [INT ...]")]
 
 
 @dataclass(frozen=True)
-class ActorCriticOptions(Checked):
+class ActorCriticOptions(ActorOptions):
     """Options of the learner. The defaults are the authors' code on AntMaze (preset `paper`)."""
 
     # Networks
@@ -140,6 +141,11 @@ class ActorCriticOptions(Checked):
     """Calibrate Q of the uniform actions too (tianshou)."""
     calibrate_after_importance: bool = False
     """Take the maximum after the importance correction (the paper's listing) and not before (its code)."""
+
+    @property
+    def actor_needs(self) -> frozenset[str]:
+        """Its entropy, and the slope of Q along its actions."""
+        return frozenset({DENSITY, GRADIENTS})
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from calql.methods.base import Carry, Moment, Transitions, own_defaults
-from calql.methods.td3_bc import TD3BC, TD3BCOptions, TD3State
-from calql.networks import Critics, DeterministicPolicy, draws, q_values
+from calql.methods.base import Carry, TimeStep, Transitions, own_defaults
+from calql.methods.entry import Entry
+from calql.methods.td3_bc import TD3BC, TD3BCOptions, TD3State, of_actor
+from calql.networks import ActionDistribution, Actor, Critics, draws, q_values
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class O3FOptions(TD3BCOptions):
 
 
 class Explorer(NamedTuple):
-    policy: DeterministicPolicy
+    policy: Actor
     critics: Critics
 
 
@@ -46,11 +47,11 @@ class O3F(TD3BC):
         """Mean over critics [critic, ...], plus optimism times their spread."""
         return jnp.mean(q, axis=0) + self.options.optimism * jnp.std(q, axis=0)
 
-    def candidates(self, actions: jax.Array, key: jax.Array) -> jax.Array:
-        """[batch, action] to [batch, candidate, action], cut to the box."""
-        shape = (actions.shape[0], self.options.candidates, actions.shape[1])
-        noise = self.options.candidate_noise * draws.normal("candidates", key, shape)
-        return jnp.clip(actions[:, None] + noise, -1.0, 1.0)
+    def candidates(self, distribution: ActionDistribution, key: jax.Array) -> jax.Array:
+        """Around actions of the policy [batch, candidate, action], cut to the box."""
+        actions, _ = distribution.sample(of_actor(key), self.options.candidates, "candidates/actions")
+        noise = self.options.candidate_noise * draws.normal("candidates", key, actions.shape)
+        return jnp.clip(actions + noise, -1.0, 1.0)
 
     def next_value(self, state: TD3State, batch: Transitions, key: jax.Array) -> jax.Array:
         if not self.options.optimistic_backup:
@@ -65,15 +66,35 @@ class O3F(TD3BC):
         return Explorer(state.policy.parameters, state.critics.parameters)
 
     def act(
-        self, policy: Any, carry: Carry, moment: Moment, key: jax.Array, *, explore: bool
+        self, policy: Any, carry: Carry, time_step: TimeStep, key: jax.Array, *, explore: bool
     ) -> tuple[jax.Array, Carry]:
-        observation = moment.observation[None]
-        action = policy.policy(observation)
+        observation = time_step.observation[None]
+        distribution = policy.policy(observation)
         if not explore:
-            return action[0], carry
-        options = self.candidates(action, key)
+            return distribution.mode()[0], carry
+        options = self.candidates(distribution, key)
         q = q_values(policy.critics, policy.critics.encode(observation), options)
         return options[0, jnp.argmax(self.score(q)[0])], carry
 
 
 SETS = own_defaults(O3FOptions, "policy_widths", "critic_widths")
+
+METHODS = {
+    "o3f": Entry(
+        "TD3+BC that collects with optimistic actions",
+        O3FOptions,
+        O3F,
+        sets=SETS,
+        on={
+            "point-maze": {
+                "policy_widths": (64, 64),
+                "critic_widths": (64, 64),
+                "policy_rate": 1e-3,
+                "candidates": 20,
+            }
+        },
+        update_cost=0.6,
+        small={"candidates": 20},
+        place=12,
+    )
+}

@@ -1,4 +1,4 @@
-"""What AWAC, IQL and the TD3 family share: options, critics trained by TD, and how a Gaussian cut to the box acts."""
+"""What AWAC, IQL and the TD3 family share: options, and critics trained by TD."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from calql import losses
-from calql.methods.base import Carry, Checked, Defaults, Metrics, Moment, State, Transitions
+from calql.methods import losses
+from calql.methods.actor_options import ActorOptions
+from calql.methods.base import Defaults, Metrics, State, Transitions
 from calql.methods.learner_options import Widths
-from calql.networks import BoundedGaussianPolicy, Critics, Initialiser, clipped_sample, q_values
+from calql.networks import DENSITY, Critics, Initialiser, q_values
 
 
 @dataclass(frozen=True)
-class OffPolicyOptions(Checked):
+class OffPolicyOptions(ActorOptions):
     """Options of a policy and an ensemble of critics, each with its Adam."""
 
     policy_widths: Widths = (256, 256)
@@ -41,10 +42,15 @@ class OffPolicyOptions(Checked):
 class WeightedCloningOptions(OffPolicyOptions):
     """Options of a policy that clones logged actions, the better ones more."""
 
+    actor: str = "gaussian"
     initialiser: Initialiser = "orthogonal"
     """How layers start, named after the code bases that have it."""
     weight_cap: float = 100.0
     """Largest exponential weight of one transition in the policy's loss."""
+
+    @property
+    def actor_needs(self) -> frozenset[str]:
+        return frozenset({DENSITY})
 
 
 class OffPolicy(Defaults):
@@ -53,16 +59,6 @@ class OffPolicy(Defaults):
     def value(self, state: State, observations: jax.Array, actions: jax.Array) -> jax.Array:
         critics = state.critics.parameters
         return jnp.mean(q_values(critics, critics.encode(observations), actions), axis=0)
-
-
-class WeightedCloning(OffPolicy):
-    """A method whose policy is a Gaussian around tanh of a network, cut to the box."""
-
-    def act(
-        self, policy: BoundedGaussianPolicy, carry: Carry, moment: Moment, key: jax.Array, *, explore: bool
-    ) -> tuple[jax.Array, Carry]:
-        gaussian = policy(moment.observation)
-        return (clipped_sample(gaussian, key) if explore else gaussian.mean), carry
 
 
 def td_loss(

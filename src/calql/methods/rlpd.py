@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from calql.data.rewards import PER_STEP, RewardRule
 from calql.methods.base import own_defaults
+from calql.methods.entry import Entry
+from calql.methods.learner import ActorCritic
 from calql.methods.learner_options import Widths
 from calql.methods.sac import SAC
 from calql.networks import Initialiser
@@ -38,4 +41,22 @@ SETS = own_defaults(RLPD, "policy_widths", "critic_widths", "backup_actions") | 
     "update_ratio": 20,
     "warmup_steps": 5_000,
     "warmup_actions": "random",
+}
+
+METHODS = {
+    "rlpd": Entry(
+        "SAC from scratch, ten critics, half offline data, 20 updates a step",
+        RLPD,
+        ActorCritic,
+        sets=SETS,
+        on={
+            "antmaze": {"target_subset": 1},
+            "locomotion": {"policy_widths": (256, 256), "critic_widths": (256, 256), "entropy_in_backup": True},
+            "point-maze": {"policy_widths": (64, 64), "critic_widths": (64, 64), "warmup_steps": 500},
+        },
+        rewards={"antmaze": PER_STEP, "adroit": RewardRule(failure=-1.0), "pick-place": PER_STEP},
+        update_cost=1.5,
+        small={"online_steps": 5_000, "warmup_steps": 500},
+        place=8,
+    )
 }

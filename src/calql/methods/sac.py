@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from calql.methods.entry import Entry
+from calql.methods.learner import ActorCritic
 from calql.methods.learner_options import ActorCriticOptions
+from calql.system.options import POOLED
 
 
 @dataclass(frozen=True)
@@ -16,6 +19,29 @@ class SAC(ActorCriticOptions):
 
 
 # What sets the three apart is where their batches come from. Nothing is trained before the first step.
-ONLINE_ONLY = {"offline_updates": 0, "mixing": 0.0}
-POOLED = {"offline_updates": 0, "mixing": -1.0}
-FIXED_SHARE = {"offline_updates": 0}  # the task's mixing
+METHODS = {
+    "sac": Entry(
+        "SAC from scratch, on what it collects alone",
+        SAC,
+        ActorCritic,
+        sets={"offline_updates": 0, "mixing": 0.0},
+        update_cost=0.5,
+        place=5,
+    ),
+    "sac-offline": Entry(
+        "SAC from scratch, offline data pooled in",
+        SAC,
+        ActorCritic,
+        sets={"offline_updates": 0, "mixing": POOLED},
+        update_cost=0.5,
+        place=6,
+    ),
+    "hybrid": Entry(
+        "SAC from scratch, a fixed share of offline data",
+        SAC,
+        ActorCritic,
+        sets={"offline_updates": 0},  # the task's mixing
+        update_cost=0.5,
+        place=7,
+    ),
+}

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from calql import losses
+from calql.methods import losses
 from calql.methods.base import (
+    RATES,
     Carry,
     Metrics,
-    Moment,
+    TimeStep,
     Trained,
     Transitions,
     augment,
@@ -20,14 +21,17 @@ from calql.methods.base import (
     own_defaults,
     traced,
 )
+from calql.methods.entry import Entry
 from calql.methods.off_policy import OffPolicy, OffPolicyOptions, least_q, td_loss
 from calql.networks import (
+    GRADIENTS,
+    Actor,
     Critics,
-    DeterministicPolicy,
     Initialiser,
     Spec,
     Style,
     draws,
+    make_actor,
     make_encoder,
     move_towards,
     q_values,
@@ -38,6 +42,7 @@ from calql.networks import (
 class TD3Options(OffPolicyOptions):
     """Options of TD3 with a policy kept close to the data; targets move when the policy does."""
 
+    actor: str = "deterministic"
     critic_layer_norm: bool = False
     """Layer norm after each hidden layer of the critics."""
     initialiser: Initialiser = "torch"
@@ -54,6 +59,10 @@ class TD3Options(OffPolicyOptions):
     """Largest such noise."""
     exploration_noise: float = 0.1
     """Standard deviation of the noise on actions taken online."""
+
+    @property
+    def actor_needs(self) -> frozenset[str]:
+        return frozenset({GRADIENTS})
 
 
 @dataclass(frozen=True)
@@ -74,9 +83,9 @@ class Numbers(NamedTuple):
 
 
 class TD3State(NamedTuple):
-    policy: Trained[DeterministicPolicy]
+    policy: Trained[Actor]
     critics: Trained[Critics]
-    policy_target: DeterministicPolicy
+    policy_target: Actor
     critic_targets: Critics
     numbers: Numbers
     online_updates: jax.Array  # int32: critic updates since the switch; -1 before it
@@ -87,6 +96,7 @@ class TD3BC(OffPolicy):
     """TD3 as a whole; what keeps the policy near the data is in `policy_loss` and `next_value`."""
 
     options: Any  # TD3BCOptions, or those of a method built on this one
+    varies: ClassVar[tuple[str, ...]] = (*RATES, "target_noise", "target_noise_clip")
 
     @property
     def minibatches(self) -> int:  # type: ignore[override]
@@ -112,13 +122,15 @@ class TD3BC(OffPolicy):
         n = state.numbers
         noise = n.target_noise * draws.normal("target/noise", key, batch.actions.shape)
         noise = jnp.clip(noise, -n.target_noise_clip, n.target_noise_clip)
-        return jnp.clip(state.policy_target(batch.next_observations) + noise, -1.0, 1.0)
+        actions, _ = state.policy_target(batch.next_observations).sample(of_actor(key), name="target/action")
+        return jnp.clip(actions + noise, -1.0, 1.0)
 
     def policy_loss(
-        self, policy: DeterministicPolicy, state: TD3State, batch: Transitions
+        self, policy: Actor, state: TD3State, batch: Transitions, key: jax.Array
     ) -> tuple[jax.Array, Metrics]:
         """-weight Q1 / mean |Q1| + mean squared distance to the logged action."""
-        actions, critics = policy(batch.observations), state.critics.parameters
+        actions, _ = policy(batch.observations).sample(key, name="policy/action")
+        critics = state.critics.parameters
         q = q_values(critics, critics.encode(batch.observations), actions)[0]
         distance = jnp.mean((actions - batch.actions) ** 2)
         loss = losses.normalised_ascent(q, self.options.ascent_weight) + distance
@@ -134,7 +146,8 @@ class TD3BC(OffPolicy):
         """One step of the critics, one of the policy against the new critics, then the targets."""
         after, critic_metrics = self.critic_step(state, batch, key)
         before = after._replace(online_updates=state.online_updates)
-        policy, policy_metrics = learn(self.policy_loss, state.policy, state.numbers.policy_rate, before, batch)
+        rate, key_policy = state.numbers.policy_rate, jax.random.fold_in(key, 2)
+        policy, policy_metrics = learn(self.policy_loss, state.policy, rate, before, batch, key_policy)
         return self.move_targets(after._replace(policy=policy), state), critic_metrics | policy_metrics
 
     def move_targets(self, state: TD3State, before: TD3State) -> TD3State:
@@ -164,9 +177,9 @@ class TD3BC(OffPolicy):
         return state, full_metrics | _averages(stacked, full_metrics)
 
     def act(
-        self, policy: Any, carry: Carry, moment: Moment, key: jax.Array, *, explore: bool
+        self, policy: Any, carry: Carry, time_step: TimeStep, key: jax.Array, *, explore: bool
     ) -> tuple[jax.Array, Carry]:
-        action = policy(moment.observation)
+        action, carry = super().act(policy, carry, time_step, of_actor(key), explore=explore)
         if explore:
             noise = self.options.exploration_noise * jax.random.normal(key, action.shape)
             action = jnp.clip(action + noise, -1.0, 1.0)
@@ -177,7 +190,9 @@ class TD3BC(OffPolicy):
         policy_style, critic_style = self.styles()
         key_policy, key_critic, key_encoders = jax.random.split(key, 3)
         encoders = [make_encoder(spec, k, standardise=o.standardise) for k in jax.random.split(key_encoders)]
-        policy = DeterministicPolicy(*encoders[0], spec.action_dim, o.policy_widths, key=key_policy, style=policy_style)
+        policy = make_actor(
+            o.actor, *encoders[0], spec.action_dim, o.policy_widths, key=key_policy, style=policy_style, options=o
+        )
         critics = Critics(
             *encoders[1],
             spec.action_dim,
@@ -201,9 +216,29 @@ class TD3BC(OffPolicy):
         return Style(self.options.initialiser), Style(self.options.initialiser)
 
 
+def of_actor(key: jax.Array) -> jax.Array:
+    """For what an actor draws itself, beside the noise that TD3 adds under the key; a deterministic one draws none."""
+    return jax.random.fold_in(key, 1)
+
+
 def _averages(stacked: Metrics, one: Metrics) -> Metrics:
     """Means over all minibatches of what each of them has: those of a loop [minibatch], and the one beside it."""
     return {name: jnp.mean(jnp.append(values, one[name])) for name, values in stacked.items()}
 
 
 SETS = own_defaults(TD3BCOptions, "policy_widths", "critic_widths")
+
+METHODS = {
+    "td3-bc": Entry(
+        "TD3 with a policy kept near the data",
+        TD3BCOptions,
+        TD3BC,
+        sets=SETS,
+        on={
+            "antmaze": {"standardise": False},
+            "point-maze": {"policy_widths": (64, 64), "critic_widths": (64, 64), "policy_rate": 1e-3},
+        },
+        update_cost=0.4,
+        place=11,
+    )
+}

@@ -1,54 +1,46 @@
-"""Networks as pytrees: perceptrons, policies, the ensemble of critics, the causal transformer, the image encoder."""
+"""Networks as pytrees: perceptrons, actors, the ensemble of critics, the causal transformer, the image encoder."""
 
 from calql.networks import draws
+from calql.networks.actors import (
+    DENSITY,
+    GRADIENTS,
+    ActionDistribution,
+    Actor,
+    log_density,
+    make_actor,
+    sample_with_density,
+)
 from calql.networks.critic import Critics, Kernel, Value, for_policy, kernel_here, kernel_notes, move_towards, q_values
 from calql.networks.features import Identity, Pixels, Spec, Standardise, make_encoder
 from calql.networks.initialisers import Initialiser, linear
 from calql.networks.mlp import MLP, Precision, Style, drop_out
-from calql.networks.policy import (
-    BoundedGaussianPolicy,
-    DeterministicPolicy,
-    Gaussian,
-    LogStdForm,
-    TanhGaussianPolicy,
-    clipped_sample,
-    log_prob,
-    mode,
-    normal_log_prob,
-    plain_sample,
-    sample,
-)
 
 __all__ = [
+    "DENSITY",
+    "GRADIENTS",
     "MLP",
-    "BoundedGaussianPolicy",
+    "ActionDistribution",
+    "Actor",
     "Critics",
-    "DeterministicPolicy",
-    "Gaussian",
     "Identity",
     "Initialiser",
     "Kernel",
-    "LogStdForm",
     "Pixels",
     "Precision",
     "Spec",
     "Standardise",
     "Style",
-    "TanhGaussianPolicy",
     "Value",
-    "clipped_sample",
     "draws",
     "drop_out",
     "for_policy",
     "kernel_here",
     "kernel_notes",
     "linear",
-    "log_prob",
+    "log_density",
+    "make_actor",
     "make_encoder",
-    "mode",
     "move_towards",
-    "normal_log_prob",
-    "plain_sample",
     "q_values",
-    "sample",
+    "sample_with_density",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from calql.networks.copies import with_fields
 from calql.networks.encoder import ImageEncoder
 from calql.networks.mlp import MLP, Values
 from calql.networks.transformer import Block
@@ -25,7 +25,7 @@ class Turned(eqx.Module):
     layer: eqx.nn.Linear  # without its arrays
 
     def linear(self) -> eqx.nn.Linear:
-        return _with(self.layer, weight=self.kernel.T, bias=self.bias)
+        return with_fields(self.layer, weight=self.kernel.T, bias=self.bias)
 
 
 def for_acting(policy: Values) -> Values:
@@ -35,7 +35,7 @@ def for_acting(policy: Values) -> Values:
 
 def in_float32(policy: Values) -> Values:
     """Its parameters are float32 in any case, and a CPU gains nothing from fewer bits in its products."""
-    return _each(policy, PRECISE, lambda network: _with(network, precision="float32"))
+    return _each(policy, PRECISE, lambda network: with_fields(network, precision="float32"))
 
 
 def as_trained(policy: Values) -> Values:
@@ -44,18 +44,12 @@ def as_trained(policy: Values) -> Values:
 
 
 def _turned(layer: eqx.nn.Linear) -> Turned:
-    return Turned(np.ascontiguousarray(np.asarray(layer.weight).T), layer.bias, _with(layer, weight=None, bias=None))
+    return Turned(
+        np.ascontiguousarray(np.asarray(layer.weight).T), layer.bias, with_fields(layer, weight=None, bias=None)
+    )
 
 
 def _each(tree: Values, kind: Any, change: Callable[[Any], Any]) -> Values:
     """The tree with each module of a kind changed."""
     found = lambda node: isinstance(node, kind)  # noqa: E731
     return jax.tree.map(lambda node: change(node) if found(node) else node, tree, is_leaf=found)
-
-
-def _with(module: Any, **fields: Any) -> Any:
-    """A copy of a module with other fields, static ones too."""
-    changed = copy.copy(module)
-    for name, value in fields.items():
-        object.__setattr__(changed, name, value)
-    return changed

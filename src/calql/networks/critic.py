@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from calql.networks import fused
+from calql.networks.kernels import fused
 from calql.networks.mlp import MLP, Precision, Style, set_apart
 
 Network = TypeVar("Network")

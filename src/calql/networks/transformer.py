@@ -15,12 +15,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from calql.networks.actors.tanh_gaussian import TanhGaussian
 from calql.networks.initialisers import Initialiser, linear
 from calql.networks.mlp import Norm, Precision, drop_out
-from calql.networks.policy import Gaussian
 from calql.networks.products import asked_of_xla, dtype_of
 
 LOG_STD_RANGE = (-5.0, 2.0)
+INSIDE = 1.0 - 1e-6  # of the way to the edge of the box: actions, logged or played, go no further
 EPSILON = 1e-5  # of layer norms, as in GPT-2
 INITIAL_STD = 0.02  # of the blocks' kernels, as in GPT-2
 HIDDEN_SCORE = -1e4  # of tokens that attention does not look at, and what padding is lowered by
@@ -144,8 +145,8 @@ class DecisionTransformer(eqx.Module):
         timesteps: jax.Array,
         key: jax.Array | None = None,
         real: jax.Array | None = None,
-    ) -> Gaussian:
-        """The action at each step [..., step, action], before the tanh; with a key, with dropout.
+    ) -> TanhGaussian:
+        """The action at each step [..., step, action]; with a key, with dropout.
 
         `real` [..., step] is 0 for steps of padding before the first.
         """
@@ -163,7 +164,7 @@ class DecisionTransformer(eqx.Module):
         at_states = self.norm_output(x)[..., 1::3, :]
         low, high = LOG_STD_RANGE
         log_std = low + 0.5 * (high - low) * (jnp.tanh(self.head_log_std(at_states)) + 1.0)
-        return Gaussian(self.head_mean(at_states), log_std)
+        return TanhGaussian(self.head_mean(at_states), log_std, INSIDE)
 
     def trunk(self, x: jax.Array, key: jax.Array | None, real: jax.Array | None = None) -> jax.Array:
         """The blocks one after the other, as one compiled loop."""

@@ -6,7 +6,7 @@
 from calql.results.loggers import Sink, make_sinks
 from calql.results.metrics import MetricsLog, Row, read_rows
 from calql.results.progress import Display, Progress, Silent
-from calql.results.runs import Run, read_run
+from calql.results.runs import Run, read_run, read_runs
 from calql.results.summary import Summary, summarise
 from calql.results.table import result_table
 
@@ -22,6 +22,7 @@ __all__ = [
     "make_sinks",
     "read_rows",
     "read_run",
+    "read_runs",
     "result_table",
     "summarise",
 ]

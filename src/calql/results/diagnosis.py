@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from calql.methods.base import Signal
+from calql.methods.vocabulary import AVERAGE_Q, AVERAGE_RETURN_TO_GO, BOUND_RATE, ENTROPY, Signal, in_family
 from calql.results.divergence import Watch
 from calql.results.metrics import Row
 from calql.results.runs import Run
@@ -94,7 +94,7 @@ def _seeds_disagree(run: Run, summary: Summary) -> Iterator[Finding]:
 def _q_against_returns(run: Run, summary: Summary) -> Iterator[Finding]:
     """Far is measured by the spread of the returns in the data."""
     for moment, rows in (("at the switch", _at_switch(run)), ("at the last evaluation", _latest(run))):
-        q, returns = _mean(rows, "average_q"), _mean(rows, "average_return_to_go")
+        q, returns = _mean(rows, AVERAGE_Q), _mean(rows, AVERAGE_RETURN_TO_GO)
         if q is None or returns is None:
             continue
         far = max(1.5 * _spread_of_returns(run, returns), 1e-6)
@@ -130,7 +130,7 @@ def _entropy(run: Run, summary: Summary) -> Iterator[Finding]:
     action_dim = (run.config.get("dataset") or {}).get("action_dim")
     target = float(run.option("target_entropy") or 0.0)
     target = -float(action_dim) if target >= 0 and action_dim else target
-    entropy = _mean(_latest(run), "entropy")
+    entropy = _mean(_latest(run), ENTROPY)
     if target < 0 and entropy is not None and entropy < 2.5 * target:
         yield Finding(
             "notice",
@@ -232,7 +232,7 @@ def _mean(rows: list[Row], name: str) -> float | None:
 
 
 def _bound_rate_of(rows: list[Row]) -> float | None:
-    names = {name for row in rows for name in row if name.startswith("bound_rate/")}
+    names = in_family(BOUND_RATE, {name for row in rows for name in row})
     rates = [rate for name in names if (rate := _mean(rows, name)) is not None]
     return float(np.mean(rates)) if rates else None
 

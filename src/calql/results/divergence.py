@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
-from calql.methods.base import Signal, meaning_of
+from calql.methods.vocabulary import Signal, meaning_of
+from calql.results.arms import ARM, Member, member_of
 from calql.results.metrics import Row
 
 OUTSIDE = 0.1  # of the width of possible returns: how far beyond them a mean value may lie
@@ -38,6 +39,15 @@ class Alarm:
     update: int
     env_steps: int
     text: str
+    arm: str | None = None  # of a sweep
+
+    @property
+    def member(self) -> Member:
+        return self.seed if self.arm is None else (self.arm, self.seed)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON; without an arm where the run has none."""
+        return {name: value for name, value in asdict(self).items() if name != ARM or value is not None}
 
 
 def returns_of_range(low: float | None, high: float | None, discount: float | None) -> Bounds | None:
@@ -53,8 +63,8 @@ class Watch:
 
     returns: Bounds | None = None
     action_dim: int = 1
-    alarms: dict[int, Alarm] = field(default_factory=dict)  # by seed
-    _errors: dict[tuple[int, str, str], list[float]] = field(default_factory=dict)  # by seed, phase and metric
+    alarms: dict[Member, Alarm] = field(default_factory=dict)  # by seed
+    _errors: dict[tuple[Member, str, str], list[float]] = field(default_factory=dict)  # by seed, phase and metric
 
     @classmethod
     def of_config(cls, config: Mapping[str, Any]) -> Watch:
@@ -70,8 +80,8 @@ class Watch:
         found = []
         for row in rows:
             alarm = self._alarm(row)
-            if alarm is not None and alarm.seed not in self.alarms:
-                self.alarms[alarm.seed] = alarm
+            if alarm is not None and alarm.member not in self.alarms:
+                self.alarms[alarm.member] = alarm
                 found.append(alarm)
         return found
 
@@ -90,7 +100,8 @@ class Watch:
         signal, name, value, words = min(reasons, key=lambda reason: reason[0] != "value")
         where = f"environment step {row['env_steps']:,}" if row["phase"] == "online" else f"update {row['update']:,}"
         text = f"{name} is {value:.4g} at {where}: {words}"
-        return Alarm(int(row["seed"]), signal, name, value, int(row["update"]), int(row["env_steps"]), text)
+        where_from = int(row["update"]), int(row["env_steps"])
+        return Alarm(int(row["seed"]), signal, name, value, *where_from, text, row.get(ARM))
 
     def _judged(self, row: Row, name: str, value: float, signal: Signal) -> str | None:
         if signal == "value":
@@ -109,7 +120,7 @@ class Watch:
 
     def _of_error(self, row: Row, name: str, value: float) -> str | None:
         """By itself, and against what it was before in the same phase."""
-        before = self._errors.setdefault((row["seed"], row["phase"], name), [])
+        before = self._errors.setdefault((member_of(row), row["phase"], name), [])
         usual = float(np.median(before)) if len(before) >= HISTORY else math.inf
         before.append(value)
         size, width = math.sqrt(max(value, 0.0)), self._width
@@ -142,13 +153,13 @@ def stories(config: Mapping[str, Any], rows: Sequence[Row]) -> list[Story]:
     watch = Watch.of_config(config)
     watch.note(rows)
     found = []
-    for seed in dict.fromkeys(int(row["seed"]) for row in rows):
-        mine = [row for row in rows if row["seed"] == seed]
-        until = [place for place, row in enumerate(mine) if _tells(row, watch.alarms.get(seed))]
+    for member in dict.fromkeys(member_of(row) for row in rows):
+        mine = [row for row in rows if member_of(row) == member]
+        until = [place for place, row in enumerate(mine) if _tells(row, watch.alarms.get(member))]
         if until:
             shown = mine[max(until[0] + 1 - BEFORE, 0) : until[0] + 1]
             names = [name for name in dict.fromkeys(n for row in shown for n in row) if _signals(name)]
-            found.append(Story(seed, ("phase", "update", "env_steps", "score", *names), tuple(shown)))
+            found.append(Story(int(mine[0]["seed"]), ("phase", "update", "env_steps", "score", *names), tuple(shown)))
     return found
 
 
@@ -159,4 +170,4 @@ def _tells(row: Row, alarm: Alarm | None) -> bool:
 
 def _signals(name: str) -> bool:
     meaning = meaning_of(name)
-    return meaning is not None and (meaning.signal is not None or name in ("alpha", "alpha_prime", "entropy"))
+    return meaning is not None and (meaning.signal is not None or meaning.steers)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Protocol
 
-from calql.errors import UserError
+from calql.results.arms import ARM, Member, member_of
 from calql.results.metrics import Row, plain
+from calql.system.extras import extra
+from calql.system.run_files import TENSORBOARD
 
-KEYS = ("seed", "phase", "switch")  # what says which row it is, not what was measured
+KEYS = ("seed", ARM, "phase", "switch")  # what says which row it is, not what was measured
 
 
 class Sink(Protocol):
@@ -38,9 +38,9 @@ class TensorBoard:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._module = _require("tensorboardX", "calql[tensorboard]")
+        self._module = extra("tensorboardX", "--tensorboard")
         self._folder = folder
-        self._writers: dict[int, Any] = {}
+        self._writers: dict[Member, Any] = {}
         self._before: Sequence[Row] = ()
 
     def go_on_after(self, rows: Sequence[Row]) -> None:
@@ -48,20 +48,20 @@ class TensorBoard:
 
     def write(self, rows: Sequence[Row]) -> None:
         for row in rows:
-            seed = int(row["seed"])
-            if seed not in self._writers:
-                self._writers[seed] = self._opened(seed)
-            self._add(self._writers[seed], row)
-            self._writers[seed].flush()
+            member = member_of(row)
+            if member not in self._writers:
+                self._writers[member] = self._opened(member)
+            self._add(self._writers[member], row)
+            self._writers[member].flush()
 
-    def _opened(self, seed: int) -> Any:
+    def _opened(self, member: Member) -> Any:
         """A new file with what counts of the rows that other processes wrote; theirs goes."""
-        folder = self._folder / f"seed-{seed}"
+        folder = self._folder / _heading(member)
         for old in folder.glob("events.out.tfevents*"):
             old.unlink()
         writer = self._module.SummaryWriter(str(folder))
         for row in self._before:
-            if row["seed"] == seed:
+            if member_of(row) == member:
                 self._add(writer, row)
         return writer
 
@@ -78,7 +78,7 @@ class WeightsAndBiases:
     """One run; the columns of a seed under its name."""
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
-        module = _require("wandb", "calql[wandb]")
+        module = extra("wandb", "--wandb")
         name = folder.resolve().name
         self._run = module.init(
             project="calql", name=name, id=name, resume="allow", dir=str(folder), config=plain(config)
@@ -88,7 +88,7 @@ class WeightsAndBiases:
         """What was logged stays: a run there only grows."""
 
     def write(self, rows: Sequence[Row]) -> None:
-        self._run.log({f"seed-{row['seed']}/{name}": value for row in rows for name, value in numbers(row)})
+        self._run.log({f"{_heading(member_of(row))}/{name}": value for row in rows for name, value in numbers(row)})
 
     def close(self) -> None:
         self._run.finish()
@@ -98,10 +98,14 @@ def make_sinks(run_folder: Path, tensorboard: bool, wandb: bool, config: Mapping
     """The sinks that were asked for."""
     sinks: list[Sink] = []
     if tensorboard:
-        sinks.append(TensorBoard(run_folder / "tensorboard"))
+        sinks.append(TensorBoard(run_folder / TENSORBOARD))
     if wandb:
         sinks.append(WeightsAndBiases(run_folder, config))
     return sinks
+
+
+def _heading(member: Member) -> str:
+    return f"seed-{member}" if isinstance(member, int) else f"{member[0]}/seed-{member[1]}"
 
 
 def numbers(row: Row) -> Iterator[tuple[str, float]]:
@@ -110,10 +114,3 @@ def numbers(row: Row) -> Iterator[tuple[str, float]]:
         value = plain(value)
         if name not in KEYS and isinstance(value, int | float):
             yield name, float(value)
-
-
-def _require(module: str, extra: str) -> ModuleType:
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise UserError(f"the package {module} is not installed", mend=f"pip install '{extra}'") from None

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from calql.errors import UserError
-from calql.files import written_whole
+from calql.system.errors import UserError
+from calql.system.files import written_whole
 
 Row = dict[str, Any]
 

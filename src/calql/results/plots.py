@@ -11,10 +11,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from calql.methods.vocabulary import AVERAGE_Q, AVERAGE_RETURN_TO_GO, BOUND_RATE, Panel, in_family, of_panel
 from calql.results import style
 from calql.results.curves import Column, Curve, column, mean_of, phase_curve
 from calql.results.runs import Run, labels
 from calql.results.timeline import Timeline
+from calql.system.run_files import MOMENTS
 
 PHASES = ("offline", "online")
 Line = tuple[Column, dict[str, object]]  # what, and how it differs from a plain Look
@@ -57,9 +59,9 @@ def price(runs: Sequence[Run]) -> Figure | None:
 def q_values(runs: Sequence[Run]) -> Figure | None:
     """Average Q on logged data against the average return-to-go of the same data."""
     figure, (axes,) = style.panels(1)
-    with_q = [run for run in runs if any(row.get("average_q") is not None for row in run.rows)]
+    with_q = [run for run in runs if any(row.get(AVERAGE_Q) is not None for row in run.rows)]
     reference: dict[str, object] = {"dash": (0, (2, 2)), "seeds": False, "spread": False}
-    lines: list[Line] = [(column("average_q"), {}), (column("average_return_to_go"), reference)]
+    lines: list[Line] = [(column(AVERAGE_Q), {}), (column(AVERAGE_RETURN_TO_GO), reference)]
     if not with_q or not _panel(axes, with_q, lines, "Average on logged data", all_runs=runs):
         return None
     _name_switch(axes, with_q)
@@ -70,7 +72,7 @@ def q_values(runs: Sequence[Run]) -> Figure | None:
 def bound_rate(runs: Sequence[Run]) -> Figure | None:
     """Share of the policy's actions whose Q is below the reference value, for each source of actions."""
     titles = {"policy": "Bound rate, actions at s", "next": "Bound rate, actions at s′"}
-    names = sorted({name for run in runs for row in run.rows for name in row if name.startswith("bound_rate/")})
+    names = in_family(BOUND_RATE, {name for run in runs for row in run.rows for name in row})
     sources = sorted({name.rsplit("/", 1)[1] for name in names}, key=lambda s: (s != "policy", s))
     parts: list[Part] = []
     for source in sources:
@@ -83,26 +85,32 @@ def bound_rate(runs: Sequence[Run]) -> Figure | None:
 
 def regulariser(runs: Sequence[Run]) -> Figure | None:
     """The conservative gap and the weight α′ that holds it."""
-    parts: list[Part] = [
-        ("Conservative gap", [(column("conservative_gap"), {})]),
-        ("Conservative weight α′", [(column("alpha_prime"), {})]),
-    ]
-    return _figure(runs, parts)
+    return _figure(runs, _parts("regulariser"))
 
 
 def learning(runs: Sequence[Run]) -> Figure | None:
-    """Whether the parts learn: TD loss, entropy of the policy, entropy temperature."""
-    parts: list[Part] = [
-        ("TD loss", [(column("td_loss"), {})]),
-        ("Policy entropy", [(column("entropy"), {})]),
-        ("Entropy temperature α", [(column("alpha"), {})]),
-    ]
-    return _figure(runs, parts)
+    """Whether the parts learn: losses of the critics, entropy of the policy, entropy temperature."""
+    return _figure(runs, _parts("learning"))
+
+
+def weights(runs: Sequence[Run]) -> Figure | None:
+    """What logged actions count for in the policy's loss, where they are weighed by their advantage."""
+    return _figure(runs, _parts("weights"))
+
+
+def cloning(runs: Sequence[Run]) -> Figure | None:
+    """How near the policy stays to logged actions."""
+    return _figure(runs, _parts("cloning"))
+
+
+def _parts(panel: Panel) -> list[Part]:
+    """A panel for every metric of the vocabulary that belongs to a figure."""
+    return [(meaning.title, [(column(name), {})]) for name, meaning in of_panel(panel).items()]
 
 
 def calibration(runs: Sequence[Run]) -> Figure | None:
     """Q against return-to-go on logged states, at the switch and at the end; on the diagonal, Q is calibrated."""
-    moments = [m for m in ("switch", "end") if any(m in run.calibration for run in runs)]
+    moments = [m for m in MOMENTS if any(m in run.calibration for run in runs)]
     if not moments:
         return None
     figure, all_axes = style.panels(len(moments), height=4.7)

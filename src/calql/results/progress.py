@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -13,8 +14,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from calql.errors import shown
+from calql.results.arms import Member, member_of
 from calql.results.metrics import Row
+from calql.system.errors import shown
 
 HEARTBEAT_S = 15.0
 BARS = "▁▂▃▄▅▆▇█"
@@ -76,16 +78,27 @@ class Progress:
         self._updates, self._env_steps = 0, 0
         self._rates = (0.0, 0.0)  # updates/s while updating, env steps/s while collecting
         self._pace_from: tuple[int, float] | None = None  # steps and time at the start of this phase
-        self._last: dict[int, float] = {}  # latest score of each seed
-        self._heard: set[int] = set()  # seeds evaluated since the last line about scores
+        self._last: dict[Member, float] = {}  # latest score of each seed
+        self._heard: set[Member] = set()  # seeds evaluated since the last line about scores
         self._history: list[float] = []  # mean over seeds, one per line about scores
         self._started = self._spoke = clock()
+
+    @property
+    def seen(self) -> bool:
+        """Whether anybody looks: a terminal or a notebook."""
+        return self._console.is_terminal or self._console.is_jupyter
+
+    @property
+    def _draws(self) -> bool:
+        """Whether what was drawn can be drawn over; a notebook needs ipywidgets for it."""
+        widgets = self._console.is_jupyter and importlib.util.find_spec("ipywidgets") is not None
+        return self._console.is_terminal or widgets
 
     def start(self, total_updates: int, total_env_steps: int, label: str) -> None:
         self._totals = {"offline": total_updates, "online": total_env_steps}
         self._label = shown(label)
         self._started = self._spoke = self._clock()
-        if self._console.is_terminal:
+        if self._draws:
             self._live = Live(self._view(), console=self._console, refresh_per_second=4, get_renderable=self._view)
             self._live.start()
         else:
@@ -106,8 +119,8 @@ class Progress:
     def evaluation(self, rows: Sequence[Row]) -> None:
         """Online, seeds are evaluated one by one as their trajectories end: a line waits for all of them."""
         for row in rows:
-            self._last[row["seed"]] = float("nan") if row.get("score") is None else float(row["score"])
-            self._heard.add(row["seed"])
+            self._last[member_of(row)] = float("nan") if row.get("score") is None else float(row["score"])
+            self._heard.add(member_of(row))
         if self._heard < self._last.keys():
             return
         self._heard.clear()

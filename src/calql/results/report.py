@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from html import escape
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
-from calql.errors import UserError
-from calql.results import html, plots
-from calql.results.diagnosis import diagnose
+from calql.results import content, html, plots
+from calql.results.content import Picture
+from calql.results.diagnosis import Finding, diagnose
 from calql.results.divergence import stories
 from calql.results.headline import comparison, headline, resolution
 from calql.results.metrics import write_atomically
-from calql.results.runs import Run, labels, read_run
+from calql.results.runs import Run, labels, read_runs
 from calql.results.style import png
 from calql.results.summary import Summary, summarise
+from calql.system import run_files
+from calql.system.errors import UserError
 
 
 class Plot(NamedTuple):
@@ -73,35 +75,52 @@ PLOTS = (
         "A TD loss that grows without end means diverging critics. Entropy should settle near its target (minus the "
         "number of action dimensions by default); the temperature α is what holds it there.",
     ),
+    Plot(
+        "weights", "What logged actions count for", plots.weights,
+        "The policy clones logged actions, each with a weight that grows with its advantage. Weights near 1 are plain "
+        "cloning; a largest weight that stands at its cap means that a few actions decide the policy.",
+    ),
+    Plot(
+        "cloning", "How near the policy stays to the data", plots.cloning,
+        "Logged actions under the policy: their log-likelihood, or how far the policy's own lie from them. Online a "
+        "policy may leave the data for something better; together with a falling score it has lost its way.",
+    ),
 )  # fmt: skip
 
 
 def write_report(run_folders: Sequence[Path | str], out: Path | str | None = None) -> Path:
     """Write the page and its PNGs, and give back where the page is.
 
-    One run: `report.html`, `plots/` and `summary.json` in its folder; several: `report.html` here, its plots in
-    `report-plots/` beside it. `out` names another file (or a folder) for the page.
+    One run or one sweep: `report.html`, `plots/` and `summary.json` in its folder; several: `report.html` here, its
+    plots in `report-plots/` beside it. `out` names another file (or a folder) for the page.
     """
-    runs = [read_run(folder) for folder in run_folders]
+    runs = [run for folder in run_folders for run in read_runs(folder)]
     if not runs:
         raise UserError("no run to report on", mend="name at least one run folder")
-    page = _where(runs, out)
-    plots_folder = runs[0].folder / "plots" if len(runs) == 1 else page.parent / f"{page.stem}-plots"
+    alone = len(run_folders) == 1
+    page = _where(runs[0].folder if alone else Path(), out)
+    plots_folder = runs[0].folder / run_files.PLOTS if alone else page.parent / f"{page.stem}-plots"
     for folder in (page.parent, plots_folder):
         folder.mkdir(parents=True, exist_ok=True)
-    if len(runs) == 1:
-        summary = json.dumps(summarise(runs[0]).as_dict(), indent=2)
-        write_atomically(runs[0].folder / "summary.json", summary + "\n")
+    if alone:
+        write_atomically(runs[0].folder / run_files.SUMMARY, json.dumps(_summary(runs), indent=2) + "\n")
     write_atomically(page, _page(runs, plots_folder))
     return page
 
 
-def _where(runs: Sequence[Run], out: Path | str | None) -> Path:
+def _summary(runs: Sequence[Run]) -> dict[str, Any]:
+    """Of the one run in a folder, or of the arms in it by their names."""
+    if not runs[0].arm:
+        return summarise(runs[0]).as_dict()
+    return {"arms": {run.arm: summarise(run).as_dict() for run in runs}}
+
+
+def _where(usual: Path, out: Path | str | None) -> Path:
     if out is None:
-        return (runs[0].folder if len(runs) == 1 else Path()) / "report.html"
+        return usual / run_files.REPORT
     place = Path(out)
     if place.is_dir():
-        return place / "report.html"
+        return place / run_files.REPORT
     if place.suffix.lower() not in (".html", ".htm"):
         raise UserError("a report is an HTML page", where=str(place), mend="give --out a name that ends in .html")
     return place
@@ -110,38 +129,46 @@ def _where(runs: Sequence[Run], out: Path | str | None) -> Path:
 def _page(runs: Sequence[Run], plots_folder: Path) -> str:
     names, summaries = labels(runs), [summarise(run) for run in runs]
     tasks = list(dict.fromkeys(run.task for run in runs))
-    found = [
+    each, several = list(zip(names, runs, strict=True)), len(runs) > 1
+    told = [(name, story) for name, run in each for story in stories(run.config, run.rows)]
+    lead, notes = _opening(names, runs, summaries)
+    return html.render(
+        "report.html.j2",
+        title=f"{len(runs)} runs on {', '.join(tasks)}" if several else f"{names[0]} on {tasks[0]}",
+        subtitle=_subtitle(runs),
+        several=several,
+        lead=lead,
+        notes=notes,
+        tiles=[] if several else content.tiles(summaries[0]),
+        results=content.results(names, summaries, _colours(runs)),
+        seeds=content.seeds(names, summaries),
+        findings=_findings(names, runs, summaries),
+        stories=content.stories_of_divergence(told, name_runs=several),
+        figures=[_figures(task, runs, plots_folder, several=len(tasks) > 1) for task in tasks],
+        speed=content.speed(names, runs),
+        differences=content.differences(names, runs),
+        settings=[content.settings(name, run) for name, run in each],
+    )
+
+
+def _findings(names: Sequence[str], runs: Sequence[Run], summaries: Sequence[Summary]) -> list[tuple[str, Finding]]:
+    return [
         (name, finding)
         for name, run, summary in zip(names, runs, summaries, strict=True)
         for finding in diagnose(run, summary)
     ]
-    parts = [_opening(names, runs, summaries)]
-    if len(runs) == 1:
-        parts.append(html.tiles(summaries[0]))
-    parts += ["<h2>Results</h2>", html.results(names, summaries, _colours(runs))]
-    parts += ["<h2>What looks suspicious</h2>", html.findings(found, name_runs=len(runs) > 1)]
-    told = [(name, s) for name, run in zip(names, runs, strict=True) for s in stories(run.config, run.rows)]
-    parts.append(html.stories_of_divergence(told, name_runs=len(runs) > 1))
-    for task in tasks:
-        parts += _figures(task, [run for run in runs if run.task == task], plots_folder, several=len(tasks) > 1)
-    parts.append(html.speed(names, runs))
-    if len(runs) > 1:
-        parts += ["<h2>Where the runs differ</h2>", html.differences(names, runs)]
-    parts.append("<h2>Settings</h2>")
-    parts += [html.settings(name, run, open_=len(runs) == 1) for name, run in zip(names, runs, strict=True)]
-    title = f"{names[0]} on {tasks[0]}" if len(runs) == 1 else f"{len(runs)} runs on {', '.join(tasks)}"
-    return html.page(title, _subtitle(runs), parts)
 
 
-def _opening(names: Sequence[str], runs: Sequence[Run], summaries: Sequence[Summary]) -> str:
+def _opening(names: Sequence[str], runs: Sequence[Run], summaries: Sequence[Summary]) -> tuple[str, Sequence[str]]:
+    """The first sentences, and the notes below them."""
     if len(runs) == 1:
         notes = [resolution(runs[0])] if runs[0].rows else []
         notes += [f"{text[:1].upper()}{text[1:]}." for text in runs[0].config.get("fits", [])]
-        return html.lead(headline(runs[0], summaries[0]), notes)
+        return headline(runs[0], summaries[0]), notes
     if len({run.task for run in runs}) > 1:
-        return html.lead(f"{len(runs)} runs on different tasks: scores compare only within a task.")
+        return f"{len(runs)} runs on different tasks: scores compare only within a task.", []
     each = [f"{name}: {headline(run, s)}" for name, run, s in zip(names, runs, summaries, strict=True)]
-    return html.lead(comparison(names, summaries), each)
+    return comparison(names, summaries), each
 
 
 def _subtitle(runs: Sequence[Run]) -> str:
@@ -160,13 +187,14 @@ def _colours(runs: Sequence[Run]) -> list[int]:
     return [[other for other in runs if other.task == run.task].index(run) for run in runs]
 
 
-def _figures(task: str, runs: Sequence[Run], folder: Path, *, several: bool) -> list[str]:
-    """The figures of one task, as cards of the page and as files."""
-    parts = [f"<h2>{'Curves' if not several else escape(task)}</h2>"]
+def _figures(task: str, runs: Sequence[Run], folder: Path, *, several: bool) -> tuple[str, list[Picture]]:
+    """The figures of one task under their heading, and as files."""
+    chosen = [run for run in runs if run.task == task]
     prefix = re.sub(r"[^\w.-]+", "-", task) + "-" if several else ""
+    pictures = []
     for plot in PLOTS:
-        image = png(partial(plot.draw, runs))
+        image = png(partial(plot.draw, chosen))
         if image is not None:
             write_atomically(folder / f"{prefix}{plot.name}.png", image)
-            parts.append(html.figure(plot.title, image, plot.reading))
-    return parts if len(parts) > 1 else [*parts, '<div class="card">No evaluation yet.</div>']
+            pictures.append(Picture(plot.title, base64.b64encode(image).decode(), plot.reading))
+    return task if several else "Curves", pictures

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from calql.archives import read_archive
-from calql.errors import UserError, shown
+from calql.results.arms import ARM, arms_of
 from calql.results.metrics import Row, read_rows
-from calql.run_config import check_parts, read_object, refuse_links
+from calql.system.archives import read_archive
+from calql.system.errors import UserError, shown
+from calql.system.run_config import check_parts, read_object, refuse_links
+from calql.system.run_files import CONFIG, METRICS, MOMENTS, SPEED, STATUS, calibration
 
 Floats = npt.NDArray[np.float64]
 
@@ -36,7 +38,8 @@ class Run:
     rows: list[Row]
     speed: list[Row]
     status: dict[str, Any]
-    calibration: dict[str, Calibration]  # "switch", "end"
+    calibration: dict[str, Calibration]  # by MOMENTS
+    arm: str = ""  # of a sweep: whose part of the folder this is
 
     @property
     def task(self) -> str:
@@ -44,7 +47,8 @@ class Run:
 
     @property
     def method(self) -> str:
-        return shown(str(self.config.get("method", "unnamed method")))
+        """The method, with the value that an arm of a sweep has."""
+        return shown(str(self.config.get("method", "unnamed method")) + (f", {self.arm}" if self.arm else ""))
 
     @property
     def finished(self) -> bool:
@@ -80,23 +84,46 @@ class Run:
         return [row for row in self.rows if row["seed"] == seed]
 
 
+def read_runs(folder: Path | str) -> list[Run]:
+    """A run folder, whole or in the making; of a sweep its arms, each as a run of its own."""
+    whole = _read(Path(folder))
+    arms = arms_of(whole.config)
+    return [_of_arm(whole, arm, place, arms[arm]) for place, arm in enumerate(arms)] or [whole]
+
+
 def read_run(folder: Path | str) -> Run:
-    """Read a run folder, whole or in the making."""
-    place = Path(folder)
+    """A folder of a single run."""
+    runs = read_runs(folder)
+    if len(runs) > 1:
+        raise UserError("is a sweep of several arms", where=str(folder), mend="look at it with 'calql report'")
+    return runs[0]
+
+
+def _of_arm(whole: Run, arm: str, place: int, sets: Mapping[str, Any]) -> Run:
+    """What a run with the arm's options alone would have left; seeds of an arm stand together in arrays."""
+    seeds = slice(place * len(whole.seeds), (place + 1) * len(whole.seeds))
+    return replace(
+        whole,
+        arm=arm,
+        config={**whole.config, "options": {**whole.config.get("options", {}), **sets}},
+        rows=[row for row in whole.rows if row.get(ARM) == arm],
+        calibration={moment: replace(each, q=each.q[seeds]) for moment, each in whole.calibration.items()},
+    )
+
+
+def _read(place: Path) -> Run:
     if not place.is_dir():
         raise UserError("no such run folder", where=str(place), mend="give the folder that 'calql train' printed")
-    if not (place / "config.json").is_file():
-        raise UserError(
-            "not a run folder: it holds no config.json", where=str(place), mend="give the folder of one run"
-        )
+    if not (place / CONFIG).is_file():
+        raise UserError(f"not a run folder: it holds no {CONFIG}", where=str(place), mend="give the folder of one run")
     refuse_links(place)
-    found = {moment: _calibration(place / f"calibration-{moment}.npz") for moment in ("switch", "end")}
+    found = {moment: _calibration(place / calibration(moment)) for moment in MOMENTS}
     return Run(
         folder=place,
-        config=_config(place / "config.json"),
-        rows=[row for row in read_rows(place / "metrics.jsonl") if {"seed", "phase", "score"} <= row.keys()],
-        speed=read_rows(place / "speed.jsonl"),
-        status=read_object(place / "status.json") if (place / "status.json").is_file() else {},
+        config=_config(place / CONFIG),
+        rows=[row for row in read_rows(place / METRICS) if {"seed", "phase", "score"} <= row.keys()],
+        speed=read_rows(place / SPEED),
+        status=read_object(place / STATUS) if (place / STATUS).is_file() else {},
         calibration={moment: read for moment, read in found.items() if read is not None},
     )
 

@@ -1,1 +1,1 @@
-"""A run from outside: its folder and who works in it, what may change on resume, and how it is stopped."""
+"""A run: what is asked for, its folder and who works in it, its life, its policy."""

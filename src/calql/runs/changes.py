@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from calql.engine.options import RunOptions
-from calql.errors import UserError
+from calql.runs.origins import resumed
+from calql.system.errors import UserError
 
 GROW = ("online_steps", "offline_updates")  # more of the same; offline updates only before the switch
 FREE = ("workers", "checkpoint_minutes", "step_timeout", "block")  # change nothing in the results
@@ -69,7 +70,7 @@ def of_the_code(config: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 def noted(config: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration with what holds from now on, and a line about this resumption."""
     before, today = config["run"], now["run"]
-    line = {
+    line: dict[str, Any] = {
         "time": time.strftime("%Y-%m-%d %H:%M:%S"),
         "cores": now["cores"],
         "changed": {name: [before.get(name), value] for name, value in today.items() if before.get(name) != value},
@@ -81,6 +82,8 @@ def noted(config: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
         },
     }
     held = {part: now[part] for part in ("run", *COMPARED)}
+    if "origins" in config:
+        held["origins"] = resumed(config["origins"], line["changed"])
     return {**config, **held, "resumed": [*config.get("resumed", []), line]}
 
 

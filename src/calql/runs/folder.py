@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from calql.engine.checkpoint import PARTIAL, as_disk_error, whole
-from calql.errors import UserError
 from calql.results.metrics import write_atomically
-from calql.runs.lock import LOCK
+from calql.system.errors import UserError
+from calql.system.run_files import CHECKPOINTS, CONFIG, DATA, LOCK, METRICS, STATUS
 
-CONFIG, STATUS, METRICS, CHECKPOINTS = "config.json", "status.json", "metrics.jsonl", "checkpoints"
-SET_UP = (CONFIG, STATUS, LOCK)  # all that is there before a run begins, besides an empty folder of checkpoints
+SET_UP = (CONFIG, STATUS, LOCK, DATA)  # all that is there before a run begins, besides an empty folder of checkpoints
 ASIDE = re.compile(r"\..+\.[0-9a-f]{32}")  # a file that was being written when its process was killed
 
 

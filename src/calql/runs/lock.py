@@ -17,9 +17,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from calql.errors import UserError
+from calql.system.errors import UserError
+from calql.system.run_files import LOCK
 
-LOCK = ".lock"
 TOUCH_S = 15.0
 BELIEVED_S = 4 * TOUCH_S  # a note of another machine that is older is left over
 

@@ -1,0 +1,1 @@
+"""Formats of logged data: one file each."""

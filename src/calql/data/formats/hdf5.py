@@ -1,0 +1,97 @@
+"""Arrays of a D4RL HDF5 file. What it points to outside itself is never read: the file may be a stranger's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from calql.data.columns import KNOWN, OnProblem, require_keys, stop
+from calql.data.d4rl import from_d4rl_arrays
+from calql.data.dataset import Dataset
+from calql.system.archives import AGAIN, require_room
+from calql.system.errors import UserError
+
+# What the HDF5 library raises for damage, wherever in a file it is.
+DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, AttributeError, NotImplementedError)
+
+
+def read_hdf5(path: Path, *, on_problem: OnProblem = stop) -> Dataset:
+    """A D4RL dataset file, read without D4RL."""
+    return from_d4rl_arrays(read_hdf5_arrays(path), str(path), on_problem=on_problem)
+
+
+def read_hdf5_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """The columns of the file, as stored; `infos`, `metadata` and the like are not read."""
+    with opened(path) as file:
+        names = list(file.keys())
+        _refuse_minari(names, path)
+        require_keys(names, str(path))
+        found = {name: own_array(file, name, path) for name in names if name in KNOWN}
+        require_room(sum(int(node.nbytes) for node in found.values()), path)
+        return {name: np.asarray(node[()]) for name, node in found.items()}
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[h5py.File]:
+    """An HDF5 file to read; whatever its damage makes the library raise is told in one line."""
+    try:
+        with h5py.File(path, "r") as file:
+            yield file
+    except DAMAGE as error:
+        raise UserError(f"is not a whole HDF5 file ({error})", where=str(path), mend=AGAIN) from error
+
+
+def own_array(file: h5py.File, name: str, path: Path) -> h5py.Dataset:
+    """An array of the file whose bytes are in the file: no link, no outside storage, no view of other files."""
+    link = file.get(name, getlink=True)
+    if not isinstance(link, h5py.HardLink):
+        target = f" to {link.filename}" if isinstance(link, h5py.ExternalLink) else ""
+        raise _elsewhere(f"'{name}' is a link{target}", path)
+    node = file[name]
+    if not isinstance(node, h5py.Dataset):
+        raise UserError(
+            f"'{name}' is a group of {', '.join(list(node)[:8])}",
+            where=str(path),
+            mend=f"store '{name}' as one array, [row, ...]",
+        )
+    if node.external:
+        raise _elsewhere(f"the numbers of '{name}' lie in another file ({node.external[0][0]})", path)
+    if node.is_virtual:
+        raise _elsewhere(f"'{name}' is a view of other arrays", path)
+    return node
+
+
+def require_own(path: Path) -> None:
+    """Refuse a file of any layout that points outside itself, or that unpacks to more than there is room for."""
+    with opened(path) as file:
+        waiting, seen, total = ["/"], set[int](), 0
+        while waiting:
+            group = file[waiting.pop()]
+            address = h5py.h5o.get_info(group.id).addr
+            if address in seen:  # hard links may go round in a circle
+                continue
+            seen.add(address)
+            for name in (f"{group.name.rstrip('/')}/{part}" for part in group):
+                hard = isinstance(file.get(name, getlink=True), h5py.HardLink)
+                if hard and file.get(name, getclass=True) is h5py.Group:
+                    waiting.append(name)
+                else:
+                    total += int(own_array(file, name, path).nbytes)
+        require_room(total, path)
+
+
+def _elsewhere(what: str, path: Path) -> UserError:
+    return UserError(f"{what}, which is not followed", where=str(path), mend="store the array itself in the file")
+
+
+def _refuse_minari(names: list[str], path: Path) -> None:
+    if names and all(name.startswith("episode_") for name in names):
+        raise UserError(
+            "is the inside of a Minari dataset", where=str(path), mend="load it by its name, as 'minari:ID'"
+        )

@@ -1,0 +1,1 @@
+"""Domains: one folder each, with everything the package knows of it."""

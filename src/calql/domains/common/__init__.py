@@ -1,0 +1,1 @@
+"""What several domains share: simulators, and how datasets are made by policies."""

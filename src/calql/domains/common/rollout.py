@@ -1,0 +1,131 @@
+"""Trajectories recorded from an environment: in chunks over processes, joined in order."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import zlib
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from calql.data.dataset import Dataset, concatenate
+from calql.data.store import BuildContext
+from calql.domains.common.parallel import ordered_map
+from calql.domains.common.policies import Policy
+
+Actor = Callable[[NDArray[Any], np.random.Generator], NDArray[Any]]
+Row = tuple[NDArray[Any], NDArray[Any], float, NDArray[Any], bool]  # o, a, r, o', terminal
+
+
+@dataclass(frozen=True)
+class Rollouts:
+    """A chunk of episodes of one actor; every field must be picklable."""
+
+    make_env: Callable[[], gymnasium.Env[Any, Any]]
+    make_actor: Callable[[int], Actor]  # of the episode's number: a mixture changes with it
+    stream: int  # which independent sequence of random numbers
+    seed: int
+    first: int  # number of the first episode
+    count: int
+    max_steps: int = 1000
+
+
+def policy_actor(policy: Policy, episode: int) -> Actor:
+    """Actions sampled from a stored policy, in every episode alike."""
+    return policy.sample
+
+
+def episode_rng(seed: int, stream: int, episode: int) -> np.random.Generator:
+    """The random numbers of one episode, whoever records it and when."""
+    return np.random.default_rng([seed, stream, episode])
+
+
+def stream_of(name: str) -> int:
+    """A number for a name, so that sets of different names share no randomness."""
+    return zlib.crc32(name.encode())
+
+
+def record(job: Rollouts) -> Dataset:
+    """Play the episodes of a chunk to their end or limit."""
+    env = job.make_env()
+    parts = []
+    for episode in range(job.first, job.first + job.count):
+        rng = episode_rng(job.seed, job.stream, episode)
+        parts.append(pack(_episode(env, job.make_actor(episode), rng, job.max_steps)))
+    env.close()
+    return concatenate(parts, source="rollouts")
+
+
+def _episode(env: gymnasium.Env[Any, Any], actor: Actor, rng: np.random.Generator, max_steps: int) -> Iterator[Row]:
+    observation, _ = env.reset(seed=int(rng.integers(2**31)))
+    for _ in range(max_steps):
+        action = np.asarray(actor(observation, rng), np.float32)
+        following, reward, terminated, truncated, _ = env.step(action)
+        yield observation, action, float(reward), following, bool(terminated)
+        if terminated or truncated:
+            return
+        observation = following
+
+
+def pack(rows: Iterator[Row]) -> Dataset:
+    """One episode as columns; its last row is truncated unless it is terminal."""
+    observations, actions, rewards, following, terminals = zip(*rows, strict=True)
+    ends = np.asarray(terminals, bool)
+    truncated = np.zeros_like(ends)
+    truncated[-1] = not ends[-1]
+    kind: type[np.generic] = np.uint8 if observations[0].dtype == np.uint8 else np.float32  # images stay
+    return Dataset(
+        np.asarray(observations, kind),
+        np.asarray(actions, np.float32),
+        np.asarray(rewards, np.float32),
+        np.asarray(following, kind),
+        ends,
+        truncated,
+    )
+
+
+def collect(
+    context: BuildContext,
+    name: str,
+    make_env: Callable[[], gymnasium.Env[Any, Any]],
+    make_actor: Callable[[int], Actor],
+    size: int,
+    *,
+    max_steps: int = 1000,
+    chunk: int = 4,
+) -> Dataset:
+    """`size` transitions of an actor's episodes; the last episode is cut where the size is reached."""
+    first = Rollouts(make_env, make_actor, stream_of(name), context.seed, 0, chunk, max_steps)
+    jobs = (replace(first, first=index * chunk) for index in itertools.count())
+    return gather(ordered_map(record, jobs, context.processes), size, context, name)
+
+
+def gather(chunks: Generator[Dataset, None, None], size: int, context: BuildContext, what: str) -> Dataset:
+    """Join chunks until there are `size` rows. Memory: the result and the chunks on their way."""
+    columns: dict[str, NDArray[Any]] = {}
+    names = ("observations", "actions", "rewards", "next_observations", "terminals", "truncated")
+    done = 0
+    context.progress(what, 0, size)
+    with contextlib.closing(chunks):  # ends the workers, however this ends
+        for part in chunks:
+            if not columns:
+                columns = {n: _room(getattr(part, n), size) for n in names}
+            taken = min(len(part), size - done)
+            for n in names:
+                columns[n][done : done + taken] = getattr(part, n)[:taken]
+            done += taken
+            context.progress(what, done, size)
+            if done == size:
+                break
+    columns["truncated"][-1] |= not columns["terminals"][-1]
+    o, a, r, following, ends, cuts = (columns[n] for n in names)
+    return Dataset(o, a, r, following, ends, cuts, source=what)
+
+
+def _room(like: NDArray[Any], size: int) -> NDArray[Any]:
+    return np.empty((size, *like.shape[1:]), like.dtype)

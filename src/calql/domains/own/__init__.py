@@ -1,0 +1,1 @@
+"""A user's own data and environment."""

@@ -1,1 +1,0 @@
-"""Environments that the tasks run in."""

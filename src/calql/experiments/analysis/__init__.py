@@ -1,0 +1,1 @@
+"""From the rows of a matrix to numbers: statistics, comparison with the paper, verdicts."""

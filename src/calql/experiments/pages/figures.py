@@ -1,0 +1,122 @@
+"""Sheets as pictures: PNG and SVG by matplotlib."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
+
+from calql.experiments.pages.panels import INK_PLACE, Line, Panel, Sheet
+from calql.results import style
+from calql.results.timeline import short
+
+WIDTH, PANEL_HEIGHT, LEGEND_HEIGHT = 10.0, 2.7, 0.55  # inches
+LEGEND, HANDLE = 120, 8  # letters that a line of the legend takes, and how many a sample of a line counts for
+DASHED: style.Dash = (0, (2, 2))
+MARKERS = ("o", "s", "^")
+POINT: dict[str, Any] = {"markersize": 6.0, "markeredgecolor": "white"}
+
+
+def save(sheet: Sheet, folder: Path) -> list[Path]:
+    """The sheet as NAME.png and NAME.svg, the same bytes each time."""
+    paths = [folder / f"{sheet.name}.{kind}" for kind in ("png", "svg")]
+    with style.styled(), matplotlib.rc_context({"svg.hashsalt": sheet.name}):
+        figure = draw(sheet)
+        figure.savefig(paths[0], dpi=160)
+        figure.savefig(paths[1], metadata={"Date": None})
+    return paths
+
+
+def draw(sheet: Sheet) -> Figure:
+    columns = min(sheet.columns, len(sheet.panels))
+    rows = math.ceil(len(sheet.panels) / columns)
+    height = PANEL_HEIGHT * rows * (1.35 if columns < 3 else 1.0) + LEGEND_HEIGHT
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08, wspace=0.04)  # type: ignore[union-attr,call-arg]
+    for place, panel in enumerate(sheet.panels):
+        _panel(figure.add_subplot(rows, columns, place + 1), panel)
+    _legend(figure, sheet.panels)
+    return figure
+
+
+def colour(place: int) -> str:
+    return style.INK if place == INK_PLACE else style.colour(place)
+
+
+def shown_in_legend(panels: Sequence[Panel]) -> list[Line]:
+    """One line for each label, methods in their order, then what they are held against."""
+    lines = {line.label: line for panel in panels for line in panel.lines}
+    return sorted(lines.values(), key=lambda line: (line.place == INK_PLACE, line.place))
+
+
+def _panel(axes: Axes, panel: Panel) -> None:
+    for line in panel.lines:
+        _points(axes, line) if line.kind == "points" else _curve(axes, line)
+    axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
+    if panel.x_range is not None:
+        axes.set_xlim(*panel.x_range)
+    if panel.y_range is not None:
+        axes.set_ylim(*panel.y_range)
+    if panel.switch:
+        axes.axvline(0.0, color=style.FAINT, linewidth=1.1, linestyle=(0, (4, 3)), zorder=1.5)
+        axes.axvspan(axes.get_xlim()[0], 0.0, color="#f4f6f9", zorder=0)
+    if panel.diagonal:
+        axes.axline((0.0, 0.0), slope=1.0, color=style.FAINT, linewidth=1.1, linestyle=(0, (4, 3)), zorder=1.5)
+    _ticks(axes, panel)
+
+
+def _ticks(axes: Axes, panel: Panel) -> None:
+    if panel.x_ticks is None:
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: short(x) if x >= 1e3 else f"{x:g}"))
+        return
+    places, texts = panel.x_ticks
+    axes.xaxis.set_major_locator(FixedLocator(places))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda _, index: texts[index] if index is not None else ""))
+
+
+def _curve(axes: Axes, line: Line) -> None:
+    shade = colour(line.place)
+    dashed = line.kind == "dashed"
+    if line.low is not None and line.high is not None:
+        axes.fill_between(line.x, line.low, line.high, color=shade, alpha=0.12, linewidth=0)
+    axes.plot(
+        line.x, line.y, color=shade, linestyle=_dash(line), linewidth=1.4 if dashed else 1.9,
+        marker="o" if line.x.size == 1 else None, markersize=4.0,
+    )  # fmt: skip
+
+
+def _points(axes: Axes, line: Line) -> None:
+    shade = colour(line.place)
+    if line.low is not None and line.high is not None:
+        axes.vlines(line.x, line.low, line.high, color=shade, alpha=0.45, linewidth=1.4)
+    axes.plot(line.x, line.y, color=shade, linestyle="none", marker=_marker(line), **POINT)
+
+
+def _dash(line: Line) -> style.Dash:
+    return DASHED if line.kind == "dashed" else style.dash(max(line.place, 0))
+
+
+def _marker(line: Line) -> str:
+    """A second mark for more methods than colours, as dashes are for lines."""
+    return MARKERS[style.DASHES.index(style.dash(max(line.place, 0)))]
+
+
+def _legend(figure: Figure, panels: Sequence[Panel]) -> None:
+    handles = [
+        Line2D(
+            [], [], color=colour(line.place), linestyle="none" if line.kind == "points" else _dash(line),
+            marker=_marker(line) if line.kind == "points" else None, linewidth=2.2, label=line.label,
+        )
+        for line in shown_in_legend(panels)
+    ]  # fmt: skip
+    if handles:
+        widest = max(len(str(handle.get_label())) for handle in handles) + HANDLE
+        figure.legend(handles=handles, loc="outside upper left", ncols=min(len(handles), max(LEGEND // widest, 1)))

@@ -1,0 +1,1 @@
+"""The paper: its tables as data, which runs they are made of, and how long these are."""

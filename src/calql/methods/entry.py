@@ -1,0 +1,38 @@
+"""What a method's file offers beside its update: names, options, defaults per domain, what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from calql.data.rewards import RewardRule
+from calql.methods.base import Method
+
+Options = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A method by name: its options, how it is made from them, and what it changes in the run.
+
+    What it has otherwise on a domain or on one of its tasks stands in `on` and `rewards`, by the name of either; a
+    task's own stands above its domain's.
+    """
+
+    summary: str
+    options: type[Any]
+    make: Callable[[Any], Method]
+    sets: Options = field(default_factory=dict)  # options of the run or the method, above a task's for all
+    original: Options = field(default_factory=dict)  # preset `original`, where the paper ran another program
+    on: Mapping[str, Options] = field(default_factory=dict)  # domain or task -> options of the run or the method
+    rewards: Mapping[str, RewardRule] = field(default_factory=dict)  # domain or task -> where its authors map otherwise
+    update_cost: float = 1.0  # of one update, against one of Cal-QL
+    small: Options = field(default_factory=dict)  # at most so much of each at the scale `small`
+    place: int = 1_000  # in lists; equal ones by name
+
+    def options_on(self, domain: str, task: str) -> Options:
+        return {**self.on.get(domain, {}), **self.on.get(task, {})}
+
+    def rewards_on(self, domain: str, task: str, usual: RewardRule) -> RewardRule:
+        return self.rewards.get(task, self.rewards.get(domain, usual))

@@ -1,0 +1,110 @@
+"""The vocabulary of metrics: every name that a method may return, what it means and where it is shown.
+
+Who reads rows knows metrics by their meaning here and not by the method that made them. What follows a slash in a name
+says of which network or action it is: `bound_rate/q1/policy` is of the family `bound_rate`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Signal = Literal["value", "td error", "likelihood"]
+Unit = Literal["return", "squared return", "share", "nats", "squared action", "weight", "loss"]
+Panel = Literal["values", "bounds", "regulariser", "learning", "weights", "cloning"]
+
+AVERAGE_Q = "average_q"  # these two are of the same logged pairs, measured at each evaluation
+AVERAGE_RETURN_TO_GO = "average_return_to_go"
+BOUND_RATE = "bound_rate"
+ENTROPY = "entropy"
+
+
+class Meaning(NamedTuple):
+    """What a metric is, in which unit, the figure that shows it, and what its size tells.
+
+    A `signal` is looked at for divergence: values against the possible returns, TD errors against their own past,
+    likelihoods against a floor. What `steers` learning is told beside it when a seed runs away.
+    """
+
+    text: str
+    unit: Unit
+    panel: Panel | None = None
+    title: str = ""  # of its panel, where it has one
+    signal: Signal | None = None
+    steers: bool = False
+
+
+METRICS: dict[str, Meaning] = {
+    AVERAGE_Q: Meaning(
+        "mean Q of a fixed sample of logged pairs, at the evaluation", "return", "values", "Average Q", "value"
+    ),
+    AVERAGE_RETURN_TO_GO: Meaning(
+        "mean return-to-go of the same pairs", "return", "values", "Average return-to-go of the data"
+    ),
+    "average_q_batch": Meaning("mean Q of the pairs that were drawn", "return", signal="value"),
+    "average_target": Meaning("mean TD target", "return", signal="value"),
+    "average_value": Meaning("mean of the value network at the states that were drawn", "return", signal="value"),
+    BOUND_RATE: Meaning("share of sampled actions whose Q lies below the reference value", "share", "bounds"),
+    "bounded_targets": Meaning(
+        "share of TD targets outside the range of possible returns, before they were cut to it", "share"
+    ),
+    "conservative_gap": Meaning(
+        "how far a soft maximum of Q over sampled actions stands above Q of the logged one",
+        "return",
+        "regulariser",
+        "Conservative gap",
+    ),
+    "alpha_prime": Meaning(
+        "weight of the conservative regulariser", "weight", "regulariser", "Conservative weight α′", steers=True
+    ),
+    "td_loss": Meaning("mean squared TD error of the critics", "squared return", "learning", "TD loss", "td error"),
+    "value_loss": Meaning(
+        "asymmetric squared error of the value network", "squared return", "learning", "Value loss", "td error"
+    ),
+    ENTROPY: Meaning(
+        "entropy of the policy, estimated from its own actions", "nats", "learning", "Policy entropy", steers=True
+    ),
+    "alpha": Meaning("weight of the entropy", "weight", "learning", "Entropy temperature α", steers=True),
+    "advantage": Meaning("mean advantage of logged actions", "return", "weights", "Advantage of logged actions"),
+    "weight": Meaning(
+        "mean weight of a logged action in the policy's loss", "weight", "weights", "Weight of a logged action"
+    ),
+    "largest_weight": Meaning(
+        "largest weight of a logged action in a batch", "weight", "weights", "Largest weight in a batch"
+    ),
+    "log_likelihood": Meaning(
+        "mean log-density of logged actions under the policy",
+        "nats",
+        "cloning",
+        "Log-likelihood of logged actions",
+        "likelihood",
+    ),
+    "squared_error": Meaning(
+        "mean squared distance of the deterministic action to the logged one",
+        "squared action",
+        "cloning",
+        "Squared error of the deterministic action",
+    ),
+    "cloning_distance": Meaning(
+        "mean squared distance of the policy's action to the logged one",
+        "squared action",
+        "cloning",
+        "Squared distance to logged actions",
+    ),
+    "critic_loss": Meaning("what the critics descend: TD errors over all critics, and the regulariser", "loss"),
+    "policy_loss": Meaning("what the policy descends", "loss"),
+}
+
+
+def meaning_of(name: str) -> Meaning | None:
+    """Of a metric by its name, or of the family that it belongs to; None for what is not a metric."""
+    return METRICS.get(name.partition("/")[0])
+
+
+def of_panel(panel: Panel) -> dict[str, Meaning]:
+    """The metrics that a figure shows, in its order."""
+    return {name: meaning for name, meaning in METRICS.items() if meaning.panel == panel}
+
+
+def in_family(family: str, names: set[str]) -> list[str]:
+    """Those of the names that belong to a metric with parts."""
+    return sorted(name for name in names if name.startswith(f"{family}/"))

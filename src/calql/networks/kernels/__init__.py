@@ -1,0 +1,1 @@
+"""What a GPU is given by hand: fused critics for Hopper."""

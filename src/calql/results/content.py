@@ -1,0 +1,168 @@
+"""What the sections of the report say, as plain data for its template."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calql.results.divergence import Story
+from calql.results.html import Card, Cell, Grid, row
+from calql.results.runs import Run
+from calql.results.style import colour
+from calql.results.summary import NUMBERS, Number, Summary
+from calql.results.table import HEADINGS, MEANINGS, cell, seed_cell
+
+TILES: tuple[Number, ...] = ("before", "worst_early", "after", "regret", "unlearning_depth")
+PARTS = {"run": "run", "options": "method options", "dataset": "data", "versions": "versions"}  # of a config
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A number at a glance."""
+
+    value: str
+    spread: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of the report."""
+
+    title: str
+    png: str  # base64
+    caption: str
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The resolved config of a run, its versions and its command."""
+
+    name: str
+    command: str
+    grids: Sequence[Grid]
+
+
+def tiles(summary: Summary) -> list[Tile]:
+    """The numbers of a single run."""
+    shown = [(cell(summary, name).partition(" ± "), MEANINGS[name]) for name in TILES if summary.stat(name) is not None]
+    return [Tile(mean, spread, meaning) for (mean, _, spread), meaning in shown]
+
+
+def results(names: Sequence[str], summaries: Sequence[Summary], colours: Sequence[int]) -> Card:
+    """One row per run."""
+    rows = [
+        [
+            Cell(
+                name,
+                dot=colour(place) if len(names) > 1 else "",
+                badge="" if summary.finished else "unfinished",
+            ),
+            Cell(str(len(summary.seeds))),
+            *(_sorted_by(cell(summary, number), _mean(summary, number)) for number in NUMBERS),
+        ]
+        for name, summary, place in zip(names, summaries, colours, strict=True)
+    ]
+    heads = [*row("run", "seeds"), *(Cell(HEADINGS[number], hint=MEANINGS[number]) for number in NUMBERS)]
+    meanings = "; ".join(f"{HEADINGS[number]}: {MEANINGS[number]}" for number in NUMBERS)
+    note = f"Mean ± standard deviation over seeds. {meanings}."
+    return Card(Grid(heads, rows, sortable=True), note=note)
+
+
+def seeds(names: Sequence[str], summaries: Sequence[Summary]) -> Grid:
+    """One row per seed of each run."""
+    rows = [
+        [
+            *row(name, str(seed.seed)),
+            *(_sorted_by(seed_cell(seed, number), getattr(seed, number)) for number in NUMBERS),
+        ]
+        for name, summary in zip(names, summaries, strict=True)
+        for seed in summary.seeds
+    ]
+    return Grid(row("run", "seed", *(HEADINGS[number] for number in NUMBERS)), rows, sortable=True)
+
+
+def stories_of_divergence(told: Sequence[tuple[str, Story]], *, name_runs: bool) -> list[Card]:
+    """What the numbers of seeds did before they diverged or were noticed."""
+    return [
+        Card(_story(story), title=f"Seed {story.seed}" + (f" · {name}" if name_runs else "")) for name, story in told
+    ]
+
+
+def _story(story: Story) -> Grid:
+    return Grid(row(*story.columns), [row(*(_number(each.get(key)) for key in story.columns)) for each in story.rows])
+
+
+def differences(names: Sequence[str], runs: Sequence[Run]) -> Card | None:
+    """Settings that are not the same in every run."""
+    flat = [_flatten({key: run.config.get(key) for key in ("run", "options", "dataset")}) for run in runs]
+    keys = dict.fromkeys(key for each in flat for key in each)
+    unequal = [key for key in keys if len({json.dumps(each.get(key)) for each in flat}) > 1]
+    rows = [row(key, *(_text(each.get(key)) for each in flat)) for key in unequal]
+    return Card(Grid(row("setting", *names), rows)) if rows else None
+
+
+def settings(name: str, run: Run) -> Settings:
+    known = [_pairs(title, run.config[key]) for key, title in PARTS.items() if run.config.get(key)]
+    rest = {key: value for key, value in run.config.items() if key not in (*PARTS, "command")}
+    return Settings(name, str(run.config.get("command") or ""), [*known, _pairs("more", rest)])
+
+
+def speed(names: Sequence[str], runs: Sequence[Run]) -> Card | None:
+    """Median rates of each phase, and the wall clock."""
+    rows = [line for name, run in zip(names, runs, strict=True) for line in _speed_of(name, run)]
+    heads = row("run", "phase", "updates/s", "env steps/s", "wall clock at its end")
+    note = "All seeds together; updates/s while updating, environment steps/s while collecting."
+    return Card(Grid(heads, rows), note=note) if rows else None
+
+
+def _speed_of(name: str, run: Run) -> Iterator[Sequence[Cell]]:
+    for phase in ("offline", "online"):
+        rows = [each for each in run.speed if each.get("phase") == phase]
+        if rows:
+            steps = _median(rows, "env_steps_per_s") if phase == "online" else "-"
+            elapsed = max(float(each.get("elapsed_s") or 0.0) for each in rows)
+            yield row(name, phase, _median(rows, "updates_per_s"), steps, f"{elapsed / 60:.1f} min")
+
+
+def _median(rows: Sequence[Mapping[str, Any]], name: str) -> str:
+    values = [float(each[name]) for each in rows if each.get(name) is not None]
+    return f"{np.median(values):,.0f}" if values else "-"
+
+
+def _pairs(title: str, values: Any) -> Grid:
+    flat = _flatten(values) if isinstance(values, Mapping) else {title: values}
+    return Grid(row(title, ""), [[Cell(key), Cell(_text(value), css="text")] for key, value in flat.items()])
+
+
+def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        name = f"{prefix}.{key}" if prefix else str(key)
+        flat |= _flatten(value, name) if isinstance(value, Mapping) else {name: value}
+    return flat
+
+
+def _number(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _sorted_by(text: str, value: float | None) -> Cell:
+    return Cell(text, value="" if value is None else str(value))
+
+
+def _mean(summary: Summary, number: Number) -> float | None:
+    stat = summary.stat(number)
+    return None if stat is None else stat.mean

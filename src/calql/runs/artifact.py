@@ -1,0 +1,178 @@
+"""The policy of a run as a function: observations in, actions in the environment's own bounds out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from calql.engine.boundary import as_observation, not_finite, to_env_action
+from calql.methods.base import Method, Policy, TimeStep
+from calql.networks.acting import in_float32
+from calql.results.arms import Member, named, place_of_arm
+from calql.runs.folder import require_begun
+from calql.runs.policy_folder import DESCRIPTION, Choose, Policies, read_policies
+from calql.runs.trust import trust_run
+from calql.system.errors import UserError
+from calql.system.run_files import POLICY
+
+
+class LoadedPolicy:
+    """Call it with each observation of an episode, and `reset()` it between episodes.
+
+    Many observations at once, with a leading axis, are those of as many episodes side by side.
+    """
+
+    def __init__(self, policies: Policies, member: Member, *, explore: bool = False) -> None:
+        method: Method = policies.method
+        self.member, self.description = member, policies.description
+        self._method, self._space, self._shape = method, policies.action_space, policies.spec.observation_shape
+        on_host = in_float32(policies.of_member[member])  # as it was evaluated
+        self._parameters: Policy = jax.device_put(on_host, jax.local_devices(backend="cpu")[0])
+
+        def act(parameters: Policy, carry: Any, time_step: TimeStep, key: jax.Array) -> tuple[jax.Array, Any]:
+            return method.act(parameters, carry, time_step, key, explore=explore)
+
+        self._act = {False: _drawing(act), True: _drawing(jax.vmap(act, in_axes=(None, 0, 0, 0)))}
+        self._key = np.array([0, named(member)["seed"]], np.uint32)  # the words of jax.random.key(seed)
+        self.reset()
+
+    def reset(self, which: ArrayLike | None = None) -> None:
+        """A new episode begins; of many side by side, for those alone that `which` [episode] says are over."""
+        if which is None or self._count is None:
+            self._count: int | None = None
+            self._timestep: Any = np.int32(0)  # or [episode], as the memory
+            self._carry = self._method.start(self._parameters)
+            return
+        over = np.asarray(which, bool)
+        if over.shape != (self._count,):
+            raise UserError(
+                f"`which` has shape {over.shape} and there are {self._count} episodes",
+                where="policy.reset",
+                mend="give one True or False for each",
+            )
+        fresh = self._side_by_side(self._count)
+        self._carry = jax.tree.map(
+            lambda new, old: jnp.where(over.reshape(-1, *(1,) * (old.ndim - 1)), new, old), fresh, self._carry
+        )
+        self._timestep = np.where(over, 0, self._timestep).astype(np.int32)
+
+    def __call__(self, observation: Any, reward: ArrayLike = 0.0) -> NDArray[Any]:
+        """The action for an observation, or the actions [episode, ...] for observations [episode, ...].
+
+        UserError where either is not a number: it must not reach an actuator. The reward of the step before matters
+        only to policies that remember (the decision transformer).
+        """
+        seen = as_observation(observation)
+        count = self._episodes(seen)
+        earned = np.asarray(reward, np.float32)
+        self._require_finite("the observation", seen)
+        self._require_finite("the reward", earned.reshape(-1))
+        timestep, carry = self._taken_up(count)
+        earned = earned if count is None else np.broadcast_to(earned, (count,))
+        time_step = TimeStep(seen, earned, timestep)  # type: ignore[arg-type]  # the device takes them as they are
+        action, carry, following = self._act[count is not None](self._parameters, carry, time_step, self._key)
+        self._require_finite("the action of this policy", np.asarray(action))
+        self._key, self._count = np.asarray(following), count
+        self._carry, self._timestep = carry, timestep + np.int32(1)
+        return to_env_action(self._space, np.asarray(action))
+
+    def _episodes(self, seen: NDArray[Any]) -> int | None:
+        """How many observations these are; None for one without a leading axis."""
+        if seen.shape == self._shape:
+            return None
+        if seen.ndim and seen.shape[1:] == self._shape and len(seen):
+            return len(seen)
+        raise UserError(
+            f"the observation has shape {seen.shape}, not {self._shape}",
+            where=self._where,
+            mend=f"give one observation, or several as [episode, {', '.join(map(str, self._shape))}]",
+        )
+
+    def _taken_up(self, count: int | None) -> tuple[Any, Any]:
+        """Time step and memory to go on from, for so many episodes."""
+        begun = bool(np.any(self._timestep))
+        if count == self._count and (begun or count is not None):
+            return self._timestep, self._carry
+        if begun and jax.tree.leaves(self._carry):
+            before = "one episode" if self._count is None else f"{self._count} episodes"
+            raise UserError(
+                f"the policy remembers {before}, and these observations are of {1 if count is None else count}",
+                where=self._where,
+                mend="call reset() before the number of episodes changes",
+            )
+        if count is None:
+            return np.int32(0), self._method.start(self._parameters)
+        return np.zeros(count, np.int32), self._side_by_side(count)
+
+    def _side_by_side(self, count: int) -> Any:
+        start = self._method.start(self._parameters)
+        return jax.tree.map(lambda leaf: jnp.repeat(leaf[None], count, axis=0), start)
+
+    @property
+    def _where(self) -> str:
+        return f"policy, step {int(np.max(self._timestep)) + 1}"
+
+    def _require_finite(self, what: str, numbers: NDArray[Any]) -> None:
+        if not np.isfinite(numbers).all():
+            raise UserError(
+                f"{what} holds {not_finite(numbers)}",
+                where=self._where,
+                mend="stop the system and look at its sensors, or load another run's policy",
+            )
+
+
+def _drawing(act: Callable[..., tuple[jax.Array, Any]]) -> Callable[..., tuple[jax.Array, Any, jax.Array]]:
+    """Compiled with the drawing of its keys, which would be programs of their own: a policy is soon ready."""
+
+    def acted(
+        parameters: Policy, carry: Any, time_step: TimeStep, words: jax.Array
+    ) -> tuple[jax.Array, Any, jax.Array]:
+        following, key = jax.random.split(jax.random.wrap_key_data(words, impl="threefry2x32"))
+        keys = jax.random.split(key, len(time_step.timestep)) if time_step.timestep.ndim else key
+        return *act(parameters, carry, time_step, keys), jax.random.key_data(following)
+
+    return jax.jit(acted)
+
+
+def load_policy(
+    folder: str | Path, *, seed: int | None = None, arm: str | None = None, explore: bool = False, trust: bool = False
+) -> LoadedPolicy:
+    """The policy of a run's last checkpoint, of its first seed unless another is named; of a sweep, of the named arm.
+
+    `folder` is a run folder, or the folder `policy` of one, wherever it was copied to: neither data nor environment are
+    needed. With `explore` actions are drawn as in collection. A run of before, without `policy`, is built again from
+    its checkpoint; there `trust` says that the environment which it names may be imported.
+    """
+    if trust and not (Path(folder) / DESCRIPTION).is_file():
+        trust_run(folder)
+    policies = policies_of(Path(folder), lambda members: [_member(members, seed, arm, str(folder))])
+    return LoadedPolicy(policies, next(iter(policies.of_member)), explore=explore)
+
+
+def _member(members: Sequence[Member], seed: int | None, arm: str | None, where: str) -> Member:
+    """The one of a run that is meant."""
+    arms = list(dict.fromkeys(member[0] for member in members if not isinstance(member, int)))
+    first = place_of_arm(arms, arm, where) * (len(members) // max(len(arms), 1))
+    if seed is None:
+        return members[first]
+    seeds = list(dict.fromkeys(named(member)["seed"] for member in members))
+    if seed not in seeds:
+        raise UserError(f"the run has no seed {seed}", where=where, mend=f"its seeds: {seeds}")
+    return members[first + seeds.index(seed)]
+
+
+def policies_of(folder: Path, choose: Choose = tuple) -> Policies:
+    """Those of a run folder or a policy folder."""
+    for place in (folder, folder / POLICY):
+        if (place / DESCRIPTION).is_file():
+            return read_policies(place, choose)
+    require_begun(folder)
+    from calql.runs.older import policies_of_checkpoint  # with all that training needs
+
+    return policies_of_checkpoint(folder, choose)

@@ -1,0 +1,352 @@
+"""Train, resume, evaluate: the run folder and the life of a run in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from calql.data import Dataset
+from calql.domains.own.tasks import MakeEnv
+from calql.engine.checkpoint import Saved, as_disk_error
+from calql.engine.plan import Plan
+from calql.engine.run import Run
+from calql.results import Display, Progress, Silent, make_sinks
+from calql.results.arms import Member, by_member, named
+from calql.results.metrics import read_rows
+from calql.runs import given, preparation, record, request
+from calql.runs.changes import changed, elsewhere, grows, noted, of_the_code
+from calql.runs.folder import (
+    clean,
+    default_folder,
+    discard,
+    finished,
+    has_checkpoint,
+    make_folder,
+    refuse_existing,
+    require_begun,
+    write_json,
+    write_status,
+)
+from calql.runs.lock import owned
+from calql.runs.policy_folder import write_policies
+from calql.runs.preparation import Prepared
+from calql.runs.request import Choice
+from calql.runs.scores import evaluate as evaluate
+from calql.runs.stops import Cause, Stops
+from calql.runs.sweep import Vary, as_text
+from calql.runs.trust import remember, trust_run
+from calql.system.compiled import keep_compiled
+from calql.system.errors import Diverged, UserError
+from calql.system.options import Checked
+from calql.system.run_files import CONFIG, METRICS, POLICY
+
+OWN = ("episode_limit", "reward_scale", "reward_shift", "score")  # options that describe a task
+STOPPED = "stopped: go on with --resume"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Where a run is and whether it came to its end."""
+
+    folder: Path
+    finished: bool
+    reason: str
+    stopped_by: Cause | None = None
+    diverged: Mapping[Member, Mapping[str, int]] = field(default_factory=dict)  # seed -> update and env_steps then
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Every evaluation of every seed."""
+        return read_rows(self.folder / METRICS)
+
+
+@dataclass(frozen=True)
+class Watching(Checked):
+    """How a run is followed; none of it changes a result."""
+
+    display: Display = Silent()
+    tensorboard: bool = False
+    wandb: bool = False
+    max_minutes: float | None = None
+    stops: Stops | None = None  # where the command listens itself, in place of `max_minutes`
+
+
+def train(
+    task: str | None = None,
+    *,
+    dataset: str | Path | Dataset | None = None,
+    env: str | MakeEnv | None = None,
+    method: str = "cal-ql",
+    preset: str = "default",
+    out: str | Path | None = None,
+    watching: Watching | None = None,
+    progress: bool = True,
+    probe: bool = True,
+    vary: Vary | None = None,
+    keep_data: bool | None = None,
+    **options: Any,
+) -> Outcome:
+    """Pre-train on logged data, then fine-tune online, in a new run folder (`out`).
+
+    Name a task, or give a dataset (file or `Dataset`) and an environment (Gymnasium name or a function
+    that makes one). Further keywords are options of the run or of the method, by their names.
+    Unless `probe` is off, an environment of your own is first tried out with random actions.
+    `vary={"calibrate": (True, False)}` trains every seed once for each value, all of them as one program.
+
+    A `Dataset` is kept in the run folder, so that the run can be resumed; one of more than 1 GiB only if `keep_data` is
+    True. With False it has to be given again. A function at the top of a module is found again by its name; any other
+    has to be given again to `resume` and `evaluate`.
+
+    In a terminal or a notebook it shows how far it is, unless `progress` is off; `watching` says it in detail instead.
+    """
+    refuse_existing(out)
+    _require_kinds(dataset, env)
+    watching = watching or _watching(progress)
+    data = dataset if isinstance(dataset, Dataset) else None
+    kept = given.to_keep(data, keep_data)
+    note = given.noted(data, kept, env)
+    own = {name: options.pop(name) for name in OWN if name in options}
+    choice = Choice(
+        task=task,
+        method=method,
+        preset=preset,
+        dataset=None if dataset is None or data is not None else str(dataset),
+        env=env if isinstance(env, str) else None,
+        vary=as_text(vary),
+        **own,
+    )
+    resolved, data, notes = request.resolve_task(choice, env, data)
+    run, settings = request.defaults(choice, resolved)
+    run, settings = request.set_options(run, settings, options, method)
+    if env is not None and probe and not run.real:
+        watching.display.message(preparation.PROBE)
+    experiment = preparation.prepare(choice, resolved, data, run, settings, notes, probe=probe, given=options)
+    remember(note.get(given.GIVEN, {}).get("env"))
+    return start(experiment, out, watching, command="calql.train(...)", kept=kept, note=note)
+
+
+def _watching(progress: bool) -> Watching:
+    """A display where there is somebody to look at it."""
+    shown = Progress()
+    return Watching(shown if progress and shown.seen else Silent())
+
+
+def _require_kinds(dataset: Any, env: Any) -> None:
+    """What Python lets through and no file or command line would."""
+    if dataset is not None and not isinstance(dataset, str | Path | Dataset):
+        raise UserError(
+            f"the dataset is a {type(dataset).__name__}",
+            mend="give a file's name, or a calql.data.Dataset; calql.data.from_d4rl_arrays makes one of arrays by name",
+        )
+    if env is not None and not isinstance(env, str) and not callable(env):
+        raise UserError(
+            f"the environment is a {type(env).__name__}",
+            mend="give its Gymnasium name, or a function without arguments that makes one",
+        )
+
+
+def start(
+    experiment: Prepared,
+    out: str | Path | None,
+    watching: Watching,
+    command: str,
+    *,
+    kept: Dataset | None = None,
+    note: Mapping[str, Any] = {},
+) -> Outcome:
+    """A new run in a new folder, which this process makes and owns; gone again if the run cannot begin.
+
+    `kept` are data that the folder keeps, `note` is what config.json says of objects that were given.
+    """
+    keep_compiled()
+    with _stops(watching) as stops:
+        stops.check()
+        place = make_folder(out, default_folder(experiment.task.name, experiment.choice.method))
+        with owned(place), stops.telling(partial(_note_end, place)):
+            try:
+                if kept is not None:
+                    given.keep(kept, place)  # before config.json: who finds that finds these
+                config = record.describe(experiment, command) | {"origins": record.origins(experiment)} | dict(note)
+                write_json(place / CONFIG, config)
+                plan = preparation.plan(experiment)
+                if plan.notes:
+                    config |= {"fits": list(plan.notes)}
+                    write_json(place / CONFIG, config)
+                stops.check()
+                sinks = make_sinks(place, watching.tensorboard, watching.wandb, config)
+                run = Run(plan, place, watching.display, sinks, stops, _policies_to(place, experiment, plan))
+            except BaseException as error:
+                discard(place)
+                raise _mendable(error, place) from error
+            for text in (*experiment.notes, *plan.notes):
+                watching.display.message(f"note: {text}")
+            return _execute(run, place, stops)
+
+
+def start_or_resume(folder: Path, watching: Watching, begin: Callable[[], Outcome]) -> Outcome:
+    """Go on with the run in a folder; `begin` it where there is none, or none that had begun when it was ended."""
+    if (folder / CONFIG).exists():
+        return resume(folder, watching)
+    discard(folder)
+    return begin()
+
+
+def _policies_to(folder: Path, experiment: Prepared, plan: Plan) -> Callable[[Saved], None]:
+    """Writes `policy/` with each checkpoint."""
+    described = record.describe_policies(experiment, plan)
+
+    def write(saved: Saved) -> None:
+        write_policies(folder / POLICY, {**described, **record.standing(saved)}, saved.policies)
+
+    return write
+
+
+def resume(
+    folder: str | Path,
+    watching: Watching | None = None,
+    *,
+    env: MakeEnv | None = None,
+    dataset: str | Path | Dataset | None = None,
+    progress: bool = True,
+    trust: bool = False,
+    accept_changes: bool = False,
+    **changes: Any,
+) -> Outcome:
+    """Go on from the last checkpoint of a run; on a CPU the results are those of a run never interrupted.
+
+    `changes` are options that may differ from now on, such as more `online_steps`, which also a finished run takes.
+    A task whose code has changed since is refused, unless `accept_changes` says that the run may go on with it.
+
+    `env` and `dataset` are for a run that was given a function which cannot be imported, or data which it did not keep.
+    `trust` says that the module may be imported which the run names for its environment.
+    """
+    keep_compiled()
+    folder, watching = Path(folder), watching or _watching(progress)
+    require_begun(folder)
+    _require_kinds(dataset, env)
+    if trust:
+        trust_run(folder)
+    with _stops(watching) as stops, owned(folder), stops.telling(partial(_note_end, folder)):
+        if finished(folder) and not _goes_on(folder, changes):
+            watching.display.message("the run is finished: nothing is left to do (more --online-steps extend it)")
+            return Outcome(folder, finished=True, reason="finished")
+        clean(folder)
+        experiment, config = record.from_config(folder, changes, limit_of_code=True, env=env, dataset=dataset)
+        now = json.loads(json.dumps(record.describe(experiment, config.get("command", "")), default=str))
+        _require_same_task(folder, of_the_code(config, now), accept_changes)
+        if note := elsewhere(config, now):
+            watching.display.message(f"note: {note}")
+        stops.check()
+        sinks = make_sinks(folder, watching.tensorboard, watching.wandb, config)
+        plan = preparation.plan(experiment)
+        try:
+            run = Run(plan, folder, watching.display, sinks, stops, _policies_to(folder, experiment, plan))
+        except OSError as error:
+            raise as_disk_error(error, folder) from error
+        _take_up(run, folder, watching.display)
+        write_status(folder, finished=False, reason="running")
+        write_json(folder / CONFIG, noted(config, now))
+        return _execute(run, folder, stops)
+
+
+def _require_same_task(folder: Path, differences: list[str], accepted: bool) -> None:
+    if differences and not accepted:
+        raise UserError(
+            f"the task is no longer the one that the run was begun with: {'; '.join(differences)}",
+            where=str(folder),
+            mend="put the code back, or go on all the same with --accept-changes",
+        )
+
+
+def _goes_on(folder: Path, changes: Mapping[str, Any]) -> bool:
+    """Whether a finished run is extended, which needs its last checkpoint."""
+    config = record.read_config(folder)
+    changed(record.recorded_options(config, folder)[0], changes, str(folder))
+    if not grows(config, changes):
+        return False
+    if not has_checkpoint(folder):
+        raise UserError(
+            "is finished and its checkpoints are gone, so it cannot be extended",
+            where=str(folder),
+            mend="put the folder 'checkpoints' back, or start a new run; nothing was changed",
+        )
+    return True
+
+
+def _take_up(run: Run, folder: Path, display: Display) -> None:
+    """From the newest checkpoint; from the beginning, where none was written yet."""
+    if run.checkpoints.latest is not None:
+        run.restore()
+        if run.online and run.options.offline_updates > record.read_config(folder)["run"]["offline_updates"]:
+            raise UserError(
+                "more --offline-updates come too late: the run has gone online",
+                where=str(folder),
+                mend="extend it with --online-steps",
+            )
+        run.output.metrics.truncate(run.output.rows_written)
+        return
+    if any(row.get("phase") == "online" for row in read_rows(folder / METRICS)):
+        raise UserError(
+            "has results of its online phase, and its checkpoints are gone",
+            where=str(folder),
+            mend="put the folder 'checkpoints' back; to train anew, start another run",
+        )
+    run.output.metrics.truncate(0)
+    display.message("no checkpoint was written yet: starting from the beginning")
+
+
+def _execute(run: Run, folder: Path, stops: Stops) -> Outcome:
+    write_status(folder, finished=False, reason="running")
+    with stops.running():
+        try:
+            came_to_its_end = run.execute(stops.asked)
+        except BaseException as error:
+            with suppress(OSError, UserError):  # the disk may be what failed
+                write_status(folder, finished=False, reason=_in_words(error), **_seeds_lost(run))
+            raise _mendable(error, folder) from error
+        finally:
+            run.close()
+        reason = "finished" if came_to_its_end else STOPPED
+        write_status(folder, finished=came_to_its_end, reason=reason, **_seeds_lost(run))
+    return Outcome(folder, came_to_its_end, reason, None if came_to_its_end else stops.cause, run.lost)
+
+
+def _seeds_lost(run: Run) -> dict[str, Any]:
+    """Which seeds have diverged or run away, for the status."""
+    found: dict[str, Any] = {}
+    if run.lost:
+        found["diverged"] = [{**named(member), **where} for member, where in by_member(run.lost)]
+    if run.output.watch.alarms:
+        found["running_away"] = [alarm.as_dict() for _, alarm in by_member(run.output.watch.alarms)]
+    return found
+
+
+def _note_end(folder: Path, reason: str) -> None:
+    """The process is being ended where it is."""
+    if (folder / CONFIG).exists():
+        write_status(folder, finished=False, reason=reason)
+
+
+def _in_words(error: BaseException) -> str:
+    if isinstance(error, Diverged):
+        return "diverged"
+    return str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+
+
+def _mendable(error: BaseException, folder: Path) -> BaseException:
+    return as_disk_error(error, folder) if isinstance(error, Exception) else error
+
+
+@contextmanager
+def _stops(watching: Watching) -> Iterator[Stops]:
+    """Those of the command, or of this call."""
+    if watching.stops is not None:
+        yield watching.stops
+        return
+    with Stops(watching.max_minutes) as stops:
+        yield stops

@@ -1,0 +1,153 @@
+"""From a request to a plan: data are loaded and compared with the environment before a folder is made."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from calql.data import Dataset, check, normalise_actions, split_at_jumps
+from calql.data.check import RESETS, STEPS
+from calql.data.findings import require_sound
+from calql.data.rewards import RewardRule
+from calql.domains.own.tasks import MakeEnv, made_env
+from calql.domains.registry import Task
+from calql.engine.memory import require_memory
+from calql.engine.options import RunOptions
+from calql.engine.plan import Plan, make_plan
+from calql.methods import check_combination, method_entry
+from calql.runs.request import Choice, check_methods_options
+from calql.runs.sweep import arms_of
+from calql.runs.trust import remember
+from calql.system.errors import UserError
+
+DISCOUNT = 0.99  # of returns in rows and reports, for methods that have none
+
+
+PROBE = (
+    f"trying out the environment: {RESETS + 1} resets, and more where episodes end, and {STEPS + 1} random steps "
+    "(--no-probe leaves this out)"
+)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A resolved choice: ready to plan, and able to say what it is."""
+
+    choice: Choice
+    task: Task
+    data: Dataset
+    run: RunOptions
+    options: Any  # the method's options dataclass
+    action_space: spaces.Box  # the environment's, to which the policy's [-1, 1] is mapped
+    notes: tuple[str, ...] = ()
+    observation_space: spaces.Box | None = None  # the environment's; runs of before did not write it down
+    given: tuple[str, ...] = ()  # names of the options that whoever asked for the run set
+
+
+def prepare(
+    choice: Choice,
+    task: Task,
+    data: Dataset | None,
+    run: RunOptions,
+    options: Any,
+    notes: list[str],
+    *,
+    probe: bool = True,
+    action_space: spaces.Box | None = None,
+    observation_space: spaces.Box | None = None,
+    given: Iterable[str] = (),
+) -> Prepared:
+    """Refuse what does not go together, load the data where they are not there yet, check them.
+
+    With `probe` the environment is tried out. An existing run knows its `action_space`: then no environment is made.
+    """
+    method = check_methods_options(choice.method, run, options)
+    remember(choice.env)
+    brought = data is not None  # by the user: what this package makes itself it has checked
+    data = task.load_data() if data is None else data
+    data = split_at_jumps(data) if run.split_at_jumps else data
+    warnings = require_sound(data, task.episode_limit) if brought else []
+    rewards = rewards_of(task, choice.method)
+    task = dataclasses.replace(task, rewards=rewards.fitted(data))
+    check_combination(choice.method, method, image=data.observations.dtype == np.uint8)
+    members = dataclasses.replace(run, seeds=run.seeds * max(len(arms_of(choice, options)), 1))
+    require_memory(method, data, members, task.episode_limit)
+    if action_space is None:
+        probe = probe and not run.real
+        task, action_space, observation_space, compared = _checked(task, data, probe=probe, limit=run.action_limit)
+        warnings += compared
+    data = _in_unit_range(data, action_space, run)
+    return Prepared(
+        choice,
+        task,
+        data,
+        run,
+        options,
+        action_space,
+        notes=(*notes, *method.notes, *data.notes, *warnings),
+        observation_space=observation_space,
+        given=tuple(given),
+    )
+
+
+def rewards_of(task: Task, method: str) -> RewardRule:
+    """The task's map of rewards, or the one that the method's authors have there."""
+    if task.rewards_for_all:
+        return task.rewards
+    return method_entry(method).rewards_on(task.domain, task.name, task.rewards)
+
+
+def _checked(task: Task, data: Dataset, *, probe: bool, limit: float) -> tuple[Task, spaces.Box, spaces.Box, list[str]]:
+    """Compare data and environment; what a trial shows of its score goes into the task."""
+    env = made_env(task.name, task.make_env)
+    try:
+        warnings = check(data, env, name=task.name, limit=limit, probe=probe)
+        if task.trial is not None:
+            score, note = task.trial(env if probe else None)
+            task, warnings = dataclasses.replace(task, score=score), [note, *warnings]
+        seen, acted = env.observation_space, env.action_space
+        assert isinstance(seen, spaces.Box)  # or they would have been refused
+        assert isinstance(acted, spaces.Box)
+        return task, acted, seen, warnings
+    finally:
+        env.close()
+
+
+def plan(experiment: Prepared) -> Plan:
+    """Value the data and fit the reference."""
+    task, choice = experiment.task, experiment.choice
+    held_out = None
+    if task.held_out_data is not None and choice.dataset is None:
+        held_out = _in_unit_range(task.held_out_data(), experiment.action_space, experiment.run)
+    method = method_entry(choice.method).make(experiment.options)
+    seeds = "one seed" if experiment.run.seeds == 1 else f"{experiment.run.seeds} seeds"
+    arms = arms_of(choice, experiment.options)
+    label = f"{choice.method} on {task.name}, {seeds}{f' of each of {len(arms)} arms' if arms else ''}"
+    discount = getattr(experiment.options, "discount", DISCOUNT)
+    made = make_plan(label, task, method, experiment.run, experiment.data, held_out, discount, arms)
+    if made.workers:
+        require_sendable(task.make_env, task.name)
+    return made
+
+
+def require_sendable(make_env: MakeEnv, name: str) -> None:
+    """Worker processes are sent the function that makes an environment; not every function can be sent."""
+    try:
+        ForkingPickler.dumps(make_env)
+    except Exception as error:
+        raise UserError(
+            f"the function that makes the environment cannot be sent to worker processes ({error})",
+            where=name,
+            mend="write it with def at the top of a module, or step environments in this process with workers=0",
+        ) from None
+
+
+def _in_unit_range(data: Dataset, bounds: spaces.Box, run: RunOptions) -> Dataset:
+    """Actions in the policy's units; what `normalise_actions` has to say, `check` has said."""
+    return normalise_actions(data, bounds.low, bounds.high, limit=run.action_limit)[0]

@@ -1,0 +1,171 @@
+"""What a user asks for: names become a task, a method and their options, and what does not go together is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from calql.data import Dataset, load
+from calql.data.store import Recipe
+from calql.domains import datasets as recipes
+from calql.domains.own.tasks import MakeEnv, ScoreKind, own_task
+from calql.domains.own.tasks import outline as own_outline
+from calql.domains.registry import DEFAULT, Task, get_task
+from calql.engine.options import RunOptions
+from calql.methods import Method, check_combination, method_entry
+from calql.runs import origins
+from calql.runs.origins import Resolved
+from calql.system.errors import UserError, unknown
+from calql.system.options import Checked
+
+
+@dataclass(frozen=True)
+class Choice(Checked):
+    """What a user names: a task, or a dataset and an environment of their own; a method; a preset."""
+
+    task: str | None = None
+    method: str = "cal-ql"
+    preset: str = "default"
+    dataset: str | None = None
+    env: str | None = None
+    episode_limit: int | None = None
+    reward_scale: float | None = None
+    reward_shift: float | None = None
+    score: ScoreKind | None = None
+    vary: str | None = None  # NAME=a,b,c: an arm for each value
+
+
+def defaults(choice: Choice, task: Task | None = None) -> tuple[RunOptions, Any]:
+    """The run and method options that apply before the user sets any."""
+    found = resolve(choice, task)
+    return found.run, found.options
+
+
+def resolve(choice: Choice, task: Task | None = None, given: Mapping[str, Any] | None = None) -> Resolved:
+    """All options with their origins; `given` are those that the user sets, which must be options of either."""
+    found = origins.resolve(choice.method, choice.preset, task, given)
+    _require_known(given or {}, found.run, found.options, choice.method)
+    return found
+
+
+def resolve_task(
+    choice: Choice, env: str | MakeEnv | None = None, data: Dataset | None = None
+) -> tuple[Task, Dataset | None, list[str]]:
+    """The task by name, or from the user's own data and environment; data only where a dataset is named or given."""
+    own_env = env if env is not None else choice.env
+    named = None if choice.dataset is None else recipes.named(choice.dataset)
+    task = _named_task(choice, named, own_env=own_env is not None, own_data=data is not None)
+    data = data if data is not None else _logged(choice, named)
+    if task is not None:
+        return task, data, []
+    if data is None or own_env is None:
+        raise _missing("--dataset" if data is None else "--env")
+    name = own_env if isinstance(own_env, str) else getattr(own_env, "__name__", "environment")
+    task, notes = own_task(
+        name,
+        data,
+        own_env,
+        episode_limit=choice.episode_limit,
+        reward_scale=1.0 if choice.reward_scale is None else choice.reward_scale,
+        reward_shift=0.0 if choice.reward_shift is None else choice.reward_shift,
+        score=choice.score,
+    )
+    return task, data, notes
+
+
+def outline(choice: Choice) -> Task:
+    """The task as far as options depend on it: no data are read and no environment is made."""
+    named = None if choice.dataset is None else recipes.named(choice.dataset)
+    task = _named_task(choice, named, own_env=choice.env is not None, own_data=False)
+    if task is not None:
+        return task
+    if choice.dataset is None or choice.env is None:
+        raise _missing("--dataset" if choice.dataset is None else "--env")
+    return own_outline(choice.env)
+
+
+def _named_task(choice: Choice, named: Recipe | None, *, own_env: bool, own_data: bool) -> Task | None:
+    """The task that a user names, or means by naming nothing; None where data and environment are their own."""
+    if choice.task is not None and own_env:
+        raise UserError("--task and --env exclude each other", mend="give a task, or a dataset and an environment")
+    if not own_env and choice.score is not None:
+        raise UserError("--score is for an environment of your own", mend="leave it out: a task has its score")
+    if own_env or not (choice.task or named or (choice.dataset is None and not own_data)):
+        return None
+    task = get_task(choice.task or (named.task if named else DEFAULT))
+    if named is not None:
+        recipes.require_task(named, task.name)
+    return _changed(task, choice)
+
+
+def _missing(option: str) -> UserError:
+    return UserError(f"{option} is missing", mend="training on your own needs --dataset FILE and --env package:Name-v0")
+
+
+def _changed(task: Task, choice: Choice) -> Task:
+    """The named task with the user's episode limit and reward map, which then holds for every method."""
+    asked = {"scale": choice.reward_scale, "shift": choice.reward_shift}
+    numbers: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    if numbers:
+        task = dataclasses.replace(task, rewards=dataclasses.replace(task.rewards, **numbers), rewards_for_all=True)
+    if choice.episode_limit is not None:
+        task = dataclasses.replace(task, episode_limit=choice.episode_limit)
+    return task
+
+
+def _logged(choice: Choice, named: Recipe | None) -> Dataset | None:
+    """The data that the user names: a file's, or a dataset of this package by its name."""
+    if choice.dataset is None:
+        return None
+    return load(choice.dataset) if named is None else recipes.load(named.name)
+
+
+def check_methods_options(name: str, run: RunOptions, options: Any) -> Method:
+    """The method that the options make, unless they do not go together with the run's."""
+    method = method_entry(name).make(options)
+    check_combination(name, method, reference=run.reference, mixing=run.mixing)
+    return method
+
+
+def set_options(run: RunOptions, options: Any, changes: Mapping[str, Any], method: str) -> tuple[RunOptions, Any]:
+    """Apply named changes to whichever of the two they belong to; an unknown name is refused."""
+    _require_known(changes, run, options, method)
+    return _set(run, changes), _set(options, changes)
+
+
+def _require_known(names: Iterable[str], run: RunOptions, options: Any, method: str) -> None:
+    known = {f.name for target in (run, options) for f in dataclasses.fields(target)}
+    for name in names:
+        if name not in known:
+            raise unknown("option", name, known, where=f"method {method}")
+
+
+def read_changes(texts: Sequence[str]) -> dict[str, str]:
+    """Options given as NAME=VALUE."""
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise UserError(f"--set {text}", mend="give options as NAME=VALUE, for example precision=bfloat16")
+        found[name.replace("-", "_")] = value
+    return found
+
+
+def value_like(usual: Any, name: str, text: str) -> Any:
+    """The value that a text stands for, of the kind that the option has."""
+    kind = type(usual)
+    try:
+        if kind is bool:
+            return {"true": True, "false": False}[text.lower()]
+        return tuple(type(usual[0])(part) for part in text.split(",")) if kind is tuple else kind(text)
+    except (KeyError, ValueError):
+        wanted = {bool: "true or false", tuple: "numbers with commas", int: "a whole number", float: "a number"}[kind]
+        raise UserError(f"--set {name}={text}", mend=f"it must be {wanted}") from None
+
+
+def _set(target: Any, changes: Mapping[str, Any]) -> Any:
+    """A copy with those fields set that it has."""
+    names = {f.name for f in dataclasses.fields(target)}
+    return dataclasses.replace(target, **{k: v for k, v in changes.items() if k in names})

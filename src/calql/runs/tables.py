@@ -1,0 +1,65 @@
+"""Names in the tables of options, checked when the tables are read.
+
+A task, a method and a preset each set options of the run or of a method by name. What a table may name for all methods
+need not be an option of every one, so a name that fits nowhere would set nothing and say nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from calql.domains.base import Task
+from calql.engine.options import RunOptions
+from calql.methods import METHODS, PRESETS
+from calql.system.errors import unknown
+
+
+def check_method(name: str) -> None:
+    """What a method sets must be options of the run or its own."""
+    entry, known = METHODS[name], _of_run() | _of_method(name)
+    _require(entry.sets, known, f"what the method '{name}' sets")
+    _require(entry.original, known, f"preset 'original' of the method '{name}'")
+    _require(entry.small, known, f"the method '{name}' at the scale 'small'")
+    for where, options in entry.on.items():
+        _require(options, known, f"the method '{name}' on {where}")
+
+
+def check_preset(name: str) -> None:
+    """What a preset for all methods sets must be options of the run or of some method."""
+    _require(PRESETS.get(name, {}), _of_run() | _of_any_method(), f"preset '{name}'")
+
+
+def check_task(task: Task) -> None:
+    """What a task sets must be options of the run or of some method."""
+    where = f"task '{task.name}'"
+    _require(task.options, _of_run() | _of_any_method(), f"{where}, options")
+    _require(dataclasses.asdict(task.protocol), _of_run(), f"{where}, protocol")
+
+
+def check_places(known: Iterable[str]) -> None:
+    """Where methods have something otherwise must be a domain or a task."""
+    names = set(known)
+    for method, entry in METHODS.items():
+        for where in {*entry.on, *entry.rewards} - names:
+            raise unknown("domain or task", where, names, where=f"the method '{method}'")
+
+
+def _require(options: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+    names = set(known)
+    for name in options:
+        if name not in names:
+            raise unknown("option", name, names, where=where)
+
+
+def _of_run() -> set[str]:
+    return {field.name for field in dataclasses.fields(RunOptions)}
+
+
+def _of_method(name: str) -> set[str]:
+    return {field.name for field in dataclasses.fields(METHODS[name].options)}
+
+
+def _of_any_method() -> set[str]:
+    return {option for name in METHODS for option in _of_method(name)}

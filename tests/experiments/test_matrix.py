@@ -1,0 +1,162 @@
+"""The matrix goes on cell by cell: finished ones are left alone, killed ones resume, failed ones are reported."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from reproduce_cells import tiny_cell
+
+from calql.engine.checkpoint import whole
+from calql.experiments.cells import Cell
+from calql.experiments.estimate import size_of
+from calql.experiments.folders import Progress, at_work, note_death, prepare, read_progress, status, write_progress
+from calql.experiments.launchers.base import Stop, Tell, workers_of
+from calql.experiments.launchers.launch import kill, launch
+from calql.experiments.launchers.local import LocalEngine
+from calql.experiments.launchers.machine import Machine
+from calql.experiments.matrix import Matrix, outcome_text, plan_text
+from calql.experiments.paper.matrices import EXPERIMENTS, Experiment
+from calql.experiments.paper.scales import cells_of
+
+pytestmark = pytest.mark.slow
+
+
+class Noting:
+    """An engine that only notes what it was asked to run."""
+
+    def __init__(self) -> None:
+        self.asked: list[Cell] = []
+
+    def run(self, root: Path, cells: Sequence[Cell], stop: Stop, tell: Tell) -> None:
+        self.asked += cells
+
+
+def _matrix(root: Path, *cells: Cell) -> Matrix:
+    return Matrix(Experiment("fig-idea", "", (), ()), "smoke", cells, root)
+
+
+def _quiet(text: str) -> None: ...
+
+
+def test_finished_cells_are_not_run_again_and_failed_ones_are(tmp_path: Path) -> None:
+    done, failed, new = tiny_cell("cal-ql"), tiny_cell("cql"), tiny_cell("sac")
+    matrix, engine = _matrix(tmp_path, done, failed, new), Noting()
+    write_progress(prepare(matrix.cell_root, done), Progress("finished"))
+    write_progress(prepare(matrix.cell_root, failed), Progress("failed", "no reason"))
+    matrix.run(engine, Stop(), _quiet)
+    assert engine.asked == [failed, new]
+    assert outcome_text(matrix.statuses()).splitlines() == [
+        "3 cells: 1 finished, 1 failed, 1 not run",
+        f"  failed: {failed.id}: no reason",
+    ]
+
+
+def test_without_what_draws_the_table_is_gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "calql.experiments.pages.page", None)
+    told: list[str] = []
+    found = _matrix(tmp_path, tiny_cell()).report(told.append)
+    assert found.name == "results.csv"
+    assert found.read_text().startswith("experiment,scale,cell,")
+    assert "--report-only" in told[-1]
+
+
+def test_a_failed_cell_does_not_keep_the_others(tmp_path: Path) -> None:
+    bad, good = tiny_cell(mixing=7.0), tiny_cell()
+    told: list[str] = []
+    LocalEngine(jobs=1).run(tmp_path, [bad, good], Stop(), told.append)
+    assert (status(tmp_path, bad).state, status(tmp_path, good).state) == ("failed", "finished")
+    assert "--mixing is 7" in status(tmp_path, bad).reason
+    assert any("failed" in line and "--mixing is 7" in line for line in told)
+
+
+def test_a_stopped_and_a_killed_cell_go_on_to_the_same_end(tmp_path: Path) -> None:
+    cell = tiny_cell(online_steps=1_200)
+    folder = prepare(tmp_path / "broken", cell)
+    stop = Stop()
+    running = threading.Thread(target=LocalEngine(jobs=1).run, args=(folder.parent, [cell], stop, _quiet))
+    running.start()
+    _wait_until(lambda: _checkpoint(folder) > 0)
+    stop.asked.set()
+    running.join()
+    stopped = read_progress(folder)
+    assert (stopped.state, stopped.reason) == ("running", "stopped; it goes on when called again")
+    at_stop = _checkpoint(folder)
+    process = launch(folder, workers=0)
+    _wait_until(lambda: _checkpoint(folder) > at_stop or process.poll() is not None)
+    kill(process)
+    assert "goes on when called again" in status(folder.parent, cell).reason
+    LocalEngine(jobs=1).run(folder.parent, [cell], Stop(), _quiet)
+    LocalEngine(jobs=1).run(tmp_path / "whole", [cell], Stop(), _quiet)
+    assert status(folder.parent, cell).state == "finished"
+    assert _metrics(folder) == _metrics(tmp_path / "whole" / cell.id)
+
+
+def test_a_process_that_dies_without_a_word_is_a_failure(tmp_path: Path) -> None:
+    folder = prepare(tmp_path, tiny_cell())
+    write_progress(folder, Progress("running"))
+    note_death(folder, -9)
+    assert read_progress(folder) == Progress("failed", "its process died (signal 9); see log.txt")
+
+
+def test_two_processes_never_work_in_one_folder(tmp_path: Path) -> None:
+    with at_work(tmp_path) as first, at_work(tmp_path) as second:
+        assert (first, second) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("machine", "jobs"), [(Machine(2), 1), (Machine(8), 2), (Machine(16, ("0",)), 5), (Machine(64, ("0", "1")), 12)]
+)
+def test_cells_at_once(machine: Machine, jobs: int) -> None:
+    assert machine.jobs == jobs
+
+
+def test_cores_go_to_environments_that_step_outside() -> None:
+    (kitchen,) = cells_of(EXPERIMENTS["fig-reference"], "small", tasks=("kitchen-mixed",))[:1]
+    assert workers_of(kitchen, 3, on_gpu=False) == 3
+    assert workers_of(replace(kitchen, task="hopper-medium"), 3, on_gpu=False) == 0
+    assert workers_of(replace(kitchen, task="hopper-medium"), 3, on_gpu=True) == 3
+    assert workers_of(tiny_cell(), 3, on_gpu=True) == 0
+
+
+def test_a_dry_run_lists_every_cell_with_its_size() -> None:
+    experiment = EXPERIMENTS["fig-mixing"]
+    cells = cells_of(experiment, "small")
+    text = plan_text(Matrix(experiment, "small", cells, Path("nowhere")), Machine(16, ("0",), "NVIDIA H200"), 5)
+    for cell in cells:
+        assert f"{cell.variant} " in text
+    size = size_of(cells[0])
+    assert size.updates == 4 * (20_000 + 14_000)
+    assert f"{size.updates:,}" in text
+    assert "2,800 updates/s" in text
+    assert "for what is left, 5 cells at once" in text
+
+
+def test_a_deadline_leaves_time_for_checkpoints_and_the_report() -> None:
+    stop = Stop.after(10.0)
+    assert not stop
+    assert stop.deadline is not None
+    assert stop.end is not None
+    assert 60 <= stop.end - stop.deadline <= 120
+    assert Stop.after(0.0)
+
+
+def _checkpoint(folder: Path) -> int:
+    """Number of the newest checkpoint, -1 before the first."""
+    return max((int(path.stem) for path in whole(folder / "run" / "checkpoints")), default=-1)
+
+
+def _metrics(folder: Path) -> bytes:
+    return (folder / "run" / "metrics.jsonl").read_bytes()
+
+
+def _wait_until(condition: Callable[[], bool], seconds: float = 240.0) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "waited too long"
+        time.sleep(0.05)

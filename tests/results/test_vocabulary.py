@@ -1,0 +1,58 @@
+"""Reports go by the vocabulary of metrics: what a metric is for decides where it is shown, whatever method made it."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from synthetic_runs import make_run
+
+from calql.methods.vocabulary import METRICS, Panel, Unit, in_family, meaning_of, of_panel
+from calql.results import diagnosis, divergence, plots
+from calql.results.metrics import MetricsLog, read_rows
+from calql.results.report import PLOTS
+from calql.results.runs import read_run
+
+
+def test_every_metric_has_a_meaning_a_unit_and_where_it_is_shown_a_title() -> None:
+    for name, meaning in METRICS.items():
+        assert meaning.text, name
+        assert meaning.unit in get_args(Unit), name
+        assert meaning.panel is None or meaning.panel in get_args(Panel), name
+        assert bool(meaning.title) == (meaning.panel not in (None, "bounds")), name
+
+
+def test_families() -> None:
+    assert meaning_of("bound_rate/q1/policy") is METRICS["bound_rate"]
+    assert meaning_of("seed") is None
+    assert in_family("bound_rate", {"bound_rate/b", "bound_rate/a", "bound_rates", "score"}) == [
+        "bound_rate/a",
+        "bound_rate/b",
+    ]
+
+
+def with_metric(folder: Path, name: str) -> Path:
+    """A run whose rows have one more metric."""
+    run = make_run(folder)
+    rows = read_rows(run / "metrics.jsonl")
+    (run / "metrics.jsonl").unlink()
+    MetricsLog(run / "metrics.jsonl").append([{**row, name: 0.5} for row in rows])
+    return run
+
+
+@pytest.mark.parametrize("name", [name for panel in ("weights", "cloning") for name in of_panel(panel)])
+def test_a_metric_is_drawn_in_its_figure(name: str, tmp_path: Path) -> None:
+    draw = {plot.name: plot.draw for plot in PLOTS}[str(METRICS[name].panel)]
+    assert draw([read_run(make_run(tmp_path / "without"))]) is None
+    figure = draw([read_run(with_metric(tmp_path / "with", name))])
+    assert figure is not None
+    assert [axes.get_title() for axes in figure.axes] == [METRICS[name].title]
+
+
+def test_rules_and_plots_name_no_metric_by_themselves() -> None:
+    """What they need of a metric they take from the vocabulary."""
+    for module in (diagnosis, divergence, plots):
+        text = inspect.getsource(module)
+        assert [name for name in METRICS if f'"{name}"' in text] == []

@@ -1,0 +1,78 @@
+"""A misspelt name in a table of options is an error when the table is read, in every layer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import toy_task as toy
+
+from calql.domains.registry import DOMAINS, all_tasks
+from calql.methods import METHODS, PRESETS
+from calql.runs import request, tables
+from calql.runs.request import Choice
+from calql.system.errors import UserError
+
+
+def test_options_of_a_task() -> None:
+    task = replace(toy.task(), options={"gamma": 0.9})
+    with pytest.raises(UserError, match="no option is called"):
+        request.defaults(Choice(method="cal-ql"), task)
+
+
+@pytest.mark.parametrize("options", [{"expectil": 0.9}, {"critic_steps": 2}])
+def test_options_of_a_method_on_a_domain(options: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last is an option, but not of that method."""
+    monkeypatch.setitem(METHODS._known(), "iql", replace(METHODS["iql"], on={"antmaze": options}))
+    with pytest.raises(UserError, match="no option is called"):
+        request.defaults(Choice(method="iql"), toy.task())
+
+
+@pytest.mark.parametrize("table", [{"on": {"antmase": {}}}, {"rewards": {"antmase": toy.task().rewards}}])
+def test_domains_of_a_method(table: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS._known(), "iql", replace(METHODS["iql"], **table))
+    with pytest.raises(UserError, match="no domain or task is called 'antmase'; did you mean 'antmaze'"):
+        tables.check_places(places())
+
+
+def test_what_only_some_methods_have_may_be_set_for_all() -> None:
+    task = replace(toy.task(), options={"expectile": 0.8, "mixing": 0.25})
+    run, options = request.defaults(Choice(method="cal-ql"), task)
+    assert run.mixing == 0.25
+    assert not hasattr(options, "expectile")
+    assert request.defaults(Choice(method="iql"), task)[1].expectile == 0.8
+
+
+def test_what_a_method_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS._known(), "iql", replace(METHODS["iql"], sets={"ofline_updates": 3}))
+    with pytest.raises(UserError, match="no option is called 'ofline_updates'; did you mean 'offline_updates'"):
+        request.defaults(Choice(method="iql"))
+    request.defaults(Choice(method="cal-ql"))
+
+
+def test_what_a_preset_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PRESETS, "corl", {"calibrate_onlin": False})
+    with pytest.raises(UserError, match="preset 'corl': no option is called 'calibrate_onlin'"):
+        request.defaults(Choice(preset="corl"))
+
+
+def places() -> set[str]:
+    return {*DOMAINS, *all_tasks()}
+
+
+def test_every_table_of_the_package() -> None:
+    for name in METHODS:
+        tables.check_method(name)
+    for name in PRESETS:
+        tables.check_preset(name)
+    for task in all_tasks().values():
+        tables.check_task(task)
+    tables.check_places(places())
+
+
+def test_targets_are_bounded_on_own_data_and_as_presets_say() -> None:
+    own = replace(toy.task(), options={"target_bounds": True})
+    assert request.defaults(Choice(), own)[1].target_bounds
+    assert not request.defaults(Choice(preset="paper"), own)[1].target_bounds
+    assert not request.defaults(Choice(), all_tasks()["point-maze-narrow"])[1].target_bounds
+    assert request.defaults(Choice(preset="corl"), toy.task())[1].target_bounds

@@ -1,0 +1,124 @@
+"""docs/extending.md is true: its packages, brought from outside, train through the command line and from Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from calql.system.errors import UserError
+from calql.system.registry import Registry
+
+pytestmark = pytest.mark.slow
+
+PAGE = (Path(__file__).parents[1] / "docs" / "extending.md").read_text()
+BRIEF = ["offline_updates=20", "online_steps=40", "evaluation_episodes=2", "seeds=1", "batch_size=32"]
+FLAGS = [word for option in BRIEF for word in (f"--{option.split('=')[0].replace('_', '-')}", option.split("=")[1])]
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder on the path with the page's package installed in it, as pip would leave it."""
+    root = tmp_path_factory.mktemp("site")
+    for block in blocks("python"):
+        if match := re.match(r"# (my_package/\S+)\n", block):
+            path = root / match.group(1)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block)
+    (root / "my_package" / "__init__.py").touch()
+    points = "\n".join(blocks("toml")).replace('project.entry-points."', "").replace('"]', "]").replace('"', "")
+    info = root / "my_package-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-package\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(points)
+    return root
+
+
+def calql(site: Path, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), *sys.path]), "COLUMNS": "160"}
+    done = subprocess.run([sys.executable, "-m", "calql", *words], cwd=cwd, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def config(folder: Path) -> dict:
+    return json.loads((folder / "config.json").read_text())
+
+
+def test_a_method_of_another_package_trains(site: Path, tmp_path: Path) -> None:
+    words = ["--task", "point-maze-narrow", "--method", "upper-half", *FLAGS]
+    calql(site, "train", "--out", "run", "--quiet", *words, cwd=tmp_path)
+    made = config(tmp_path / "run")
+    assert made["method"] == "upper-half"
+    assert made["options"]["policy_rate"] == 1e-3  # its own, on that domain
+    assert "upper-half" in calql(site, "methods", cwd=tmp_path).stdout
+
+
+def test_a_domain_of_another_package_trains(site: Path, tmp_path: Path) -> None:
+    calql(site, "train", "--out", "run", "--quiet", "--task", "corridor-walks", *FLAGS, cwd=tmp_path)
+    made = config(tmp_path / "run")
+    assert (made["task"], made["method"], made["environment"]["episode_limit"]) == ("corridor-walks", "cal-ql", 20)
+    assert made["options"]["policy_widths"] == [32, 32]
+    assert "corridor-walks" in calql(site, "tasks", cwd=tmp_path).stdout
+
+
+def test_a_script_registers_both(site: Path, tmp_path: Path) -> None:
+    script = next(block for block in blocks("python") if "calql.register(" in block)
+    script = script.replace('method="upper-half"', f'method="upper-half", out="run", {", ".join(BRIEF)}')
+    info = [path for path in site.glob("*.dist-info") for path in path.iterdir()]
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    (plain / "my_package").symlink_to(site / "my_package")  # without its entry points
+    assert info
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(plain), *sys.path])}
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert config(tmp_path / "run")["method"] == "upper-half"
+
+
+class Thing:
+    """What the registry of these tests holds."""
+
+
+@pytest.fixture
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry[Thing]:
+    info = tmp_path / "broken-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[things]\nmissing = no_such_package:THING\nodd = os:sep\nown = os:sep\nfine = collections:OrderedDict\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return Registry("thing", "things", Thing, lambda: {"own": Thing()})
+
+
+def test_what_cannot_be_loaded_harms_only_who_asks_for_it(registry: Registry[Thing]) -> None:
+    assert list(registry) == ["own", "missing", "odd", "fine"]
+    assert isinstance(registry["own"], Thing)  # this package's stands above another's of that name
+    with pytest.raises(UserError, match=r"the thing 'missing' cannot be loaded .*no_such_package.*uninstall"):
+        registry["missing"]
+    with pytest.raises(UserError, match=r"the thing 'odd' is a str and not a .*Thing"):
+        registry["odd"]
+
+
+def test_registering(registry: Registry[Thing]) -> None:
+    thing = Thing()
+    registry.register("mine", thing)
+    assert registry["mine"] is thing
+    assert "mine" in list(registry)
+    for name in ("mine", "own", "missing"):
+        with pytest.raises(UserError, match=f"there is a thing '{name}' already"):
+            registry.register(name, Thing())
+    with pytest.raises(UserError, match="the thing 'text' is a str"):
+        registry.register("text", "no thing")  # type: ignore[arg-type]
+    registry.forget("mine")
+    assert "mine" not in registry

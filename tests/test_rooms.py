@@ -1,0 +1,24 @@
+"""The rooms of the package: who may import whom is a contract, not a habit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from importlinter.cli import lint_imports
+
+ROOT = Path(__file__).parents[1]
+LOOSE = {"__init__.py", "__main__.py", "py.typed"}
+
+
+def test_import_contracts() -> None:
+    assert lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True, verbose=False) == 0
+
+
+def test_no_module_lies_loose_at_the_top() -> None:
+    files = {path.name for path in (ROOT / "src" / "calql").iterdir() if path.is_file()}
+    assert files == LOOSE
+
+
+def test_every_room_says_what_it_is_for() -> None:
+    rooms = [path for path in (ROOT / "src" / "calql").rglob("__init__.py")]
+    assert [str(path) for path in rooms if not path.read_text().startswith('"""')] == []

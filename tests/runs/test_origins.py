@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import toy_task as toy
 
+from calql.domains.own.size import PAPER, fitting
 from calql.domains.own.tasks import outline
 from calql.domains.registry import get_task
 from calql.engine.options import RunOptions
@@ -62,6 +63,33 @@ def test_own_data_is_a_domain() -> None:
     found = resolve("cal-ql", "default", outline("corridor:Corridor-v0"))
     assert (found.options.target_bounds, found.origins["target_bounds"]) == (True, "domain own")
     assert (found.run.offline_updates, found.origins["offline_updates"]) == (100_000, "domain own")
+
+
+def test_own_data_on_a_cpu_is_sized_for_it_unless_the_papers_size_is_asked_for() -> None:
+    own = {"dataset": "mine.npz", "env": "corridor:Corridor-v0"}
+    choice = Choice(**own)
+    small = request.resolve(choice, request.outline(choice))
+    assert small.options.critic_widths == (64, 64)
+    assert small.origins["critic_widths"].startswith("machine with ")
+    assert (small.run.offline_updates, small.origins["offline_updates"]) == (10_000, "domain own")
+    paper = Choice(**own, preset="paper")
+    large = request.resolve(paper, request.outline(paper))
+    assert (large.options.critic_widths, large.options.batch_size) == ((256,) * 4, 256)
+    assert (large.run.offline_updates, large.run.online_steps) == (100_000, 100_000)
+
+
+def test_the_machine_stands_above_a_method_and_below_you() -> None:
+    choice = Choice(dataset="mine.npz", env="corridor:Corridor-v0", method="iql")
+    found = request.resolve(choice, request.outline(choice), {"batch_size": 32})
+    assert (found.options.policy_widths, found.options.batch_size) == ((64, 64), 32)
+    assert found.origins["batch_size"] == "you"
+    from_scratch = Choice(dataset="mine.npz", env="corridor:Corridor-v0", method="sac")
+    assert request.resolve(from_scratch, request.outline(from_scratch)).run.offline_updates == 0
+
+
+def test_an_accelerator_gets_the_papers_size() -> None:
+    assert fitting("gpu") == PAPER
+    assert "--preset paper" in fitting("cpu").note
 
 
 def test_a_reference_value_that_the_data_ask_for() -> None:

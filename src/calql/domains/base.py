@@ -72,6 +72,8 @@ class Task:
     reference: str = "monte-carlo"
     held_out_data: Callable[[], Dataset] | None = None  # logged like the data but never trained on
     options: Mapping[str, Any] = field(default_factory=dict)  # of the run or of methods; whoever has them takes them
+    machine: str = ""  # the machine that the following fit, in words
+    fitted: Mapping[str, Any] = field(default_factory=dict)  # above what a method sets
     rewards_for_all: bool = False  # whether `rewards` hold also for methods whose authors map otherwise
     trial: Callable[[gymnasium.Env[Any, Any] | None], tuple[Score, str]] | None = (
         None  # the score that driving it shows

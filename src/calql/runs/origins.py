@@ -39,13 +39,14 @@ class Resolved:
 
 
 def resolve(method: str, preset_name: str, task: Task | None, given: Mapping[str, Any] | None = None) -> Resolved:
-    """Default < task < method < method on the domain < method on the task < preset < you."""
+    """Default < task < method < method on the domain < method on the task < machine < preset < you."""
     entry, chosen = method_entry(method), preset(preset_name, method)
     check_method(method)
     check_preset(preset_name)
     above = [
         Layer(f"method {method}", entry.sets),
         *_of_method_on(method, task),
+        *_of_machine(task),
         Layer(f"preset {preset_name}", chosen),
     ]
     below: list[Layer] = []
@@ -99,6 +100,10 @@ def _of_method_on(method: str, task: Task | None) -> list[Layer]:
     places = () if task is None else (task.domain, task.name)
     tables = method_entry(method).on
     return [Layer(f"method {method} on {place}", tables.get(place, {})) for place in places]
+
+
+def _of_machine(task: Task | None) -> list[Layer]:
+    return [] if task is None or not task.fitted else [Layer(f"machine with {task.machine}", task.fitted)]
 
 
 def _applied(target: Any, layers: Iterable[Layer]) -> tuple[Any, dict[str, str]]:

@@ -10,6 +10,7 @@ from typing import Any
 from calql.data import Dataset, load
 from calql.data.store import Recipe
 from calql.domains import datasets as recipes
+from calql.domains.own.size import PAPER, Size, fitting
 from calql.domains.own.tasks import MakeEnv, ScoreKind, own_task
 from calql.domains.own.tasks import outline as own_outline
 from calql.domains.registry import DEFAULT, Task, get_task
@@ -71,6 +72,7 @@ def resolve_task(
         reward_scale=1.0 if choice.reward_scale is None else choice.reward_scale,
         reward_shift=0.0 if choice.reward_shift is None else choice.reward_shift,
         score=choice.score,
+        size=_size(choice),
     )
     return task, data, notes
 
@@ -83,7 +85,7 @@ def outline(choice: Choice) -> Task:
         return task
     if choice.dataset is None or choice.env is None:
         raise _missing("--dataset" if choice.dataset is None else "--env")
-    return own_outline(choice.env)
+    return own_outline(choice.env, _size(choice))
 
 
 def _named_task(choice: Choice, named: Recipe | None, *, own_env: bool, own_data: bool) -> Task | None:
@@ -98,6 +100,11 @@ def _named_task(choice: Choice, named: Recipe | None, *, own_env: bool, own_data
     if named is not None:
         recipes.require_task(named, task.name)
     return _changed(task, choice)
+
+
+def _size(choice: Choice) -> Size:
+    """Of a run on data of one's own: what the machine can show soon, or the paper's where that is asked for."""
+    return fitting() if choice.preset == Choice.preset else PAPER
 
 
 def _missing(option: str) -> UserError:

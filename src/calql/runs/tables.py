@@ -34,7 +34,7 @@ def check_preset(name: str) -> None:
 def check_task(task: Task) -> None:
     """What a task sets must be options of the run or of some method."""
     where = f"task '{task.name}'"
-    _require(task.options, _of_run() | _of_any_method(), f"{where}, options")
+    _require({**task.options, **task.fitted}, _of_run() | _of_any_method(), f"{where}, options")
     _require(dataclasses.asdict(task.protocol), _of_run(), f"{where}, protocol")
 
 

@@ -13,18 +13,13 @@ import numpy as np
 
 from calql.data import Dataset
 from calql.data.rewards import RewardRule
-from calql.domains.base import NormalisedReturn, Protocol, Score, Task, success_rate
+from calql.domains.base import NormalisedReturn, Score, Task, success_rate
+from calql.domains.own.size import PAPER, Size
 from calql.system.errors import UserError
 
 ScoreKind = Literal["success", "return"]
 MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
 
-PROTOCOL = Protocol(
-    offline_updates=100_000,
-    online_steps=100_000,
-    evaluate_offline_every=10_000,
-    evaluate_online_every=5_000,
-)
 OPTIONS: Mapping[str, Any] = {"target_bounds": True}
 
 
@@ -42,6 +37,7 @@ def own_task(
     reward_scale: float = 1.0,
     reward_shift: float = 0.0,
     score: ScoreKind | None = None,
+    size: Size = PAPER,
 ) -> tuple[Task, list[str]]:
     """Describe the task from what the data and the environment say of themselves; also what was assumed, in words.
 
@@ -51,7 +47,7 @@ def own_task(
     limit = episode_limit or own_limit(name, env)
     if not limit:
         raise UserError("the environment has no time limit", where=name, mend="give one with --episode-limit")
-    notes = []
+    notes = [size.note] if size.note else []
     failure = sparse_failure(data)
     if failure is not None:
         notes.append(f"rewards are sparse: an episode that earns nothing but {failure:g} counts as failing for ever")
@@ -67,15 +63,17 @@ def own_task(
         episode_limit=int(limit),
         score=success_rate if score == "success" else NormalisedReturn(*_logged_range(data)),
         rewards=RewardRule(reward_scale, reward_shift, failure),
-        protocol=PROTOCOL,
+        protocol=size.protocol,
         reference=reference,
         options=OPTIONS,
+        machine=size.machine,
+        fitted=size.options,
         trial=partial(_score, data) if score is None else None,
     )
     return task, notes
 
 
-def outline(env: str) -> Task:
+def outline(env: str, size: Size = PAPER) -> Task:
     """What options need to know of a task, before its data are read and its environment is made."""
     return Task(
         name=env,
@@ -86,8 +84,10 @@ def outline(env: str) -> Task:
         episode_limit=0,
         score=success_rate,
         rewards=RewardRule(),
-        protocol=PROTOCOL,
+        protocol=size.protocol,
         options=OPTIONS,
+        machine=size.machine,
+        fitted=size.options,
     )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from calql.data.columns import counted
-from calql.data.dataset import Dataset
-from calql.data.findings import LAST_TERMINAL, constant_features, duplicate_rows, findings
+from calql.data.dataset import Bools, Dataset
+from calql.data.findings import LAST_TERMINAL, Findings, constant_features, episodes_of, findings, repeated_rows
 
 COLUMNS = ("observations", "actions", "rewards", "next_observations")
 TIMEOUTS_LEFT_OUT = re.compile(r"time-out rows? left out")  # as the reader of D4RL's layout notes it
@@ -57,6 +57,7 @@ class Description:
     notes: tuple[str, ...]
     errors: tuple[str, ...]  # what `calql train` refuses
     warnings: tuple[str, ...]  # what is probably a mistake
+    concerned: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # problem -> the episodes that show it
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -83,13 +84,35 @@ def describe(dataset: Dataset, found: Sequence[str] = (), episode_limit: int | N
         "observation_dtype": str(dataset.observations.dtype),
         "not_finite": not_finite(dataset),
         "constant_features": constant_features(dataset),
-        "duplicate_rows": duplicate_rows(dataset),
+        "duplicate_rows": len(repeated_rows(dataset)),
     }
     seen = findings(dataset, episode_limit)
     not_read = found or _not_finite_sentences(facts["not_finite"])
     errors = (*not_read, *(sentence(f"{error.what}; {error.mend}") for error in seen.errors))
     warnings = tuple(map(sentence, seen.warnings))
-    return Description(source=dataset.source, notes=dataset.notes, errors=errors, warnings=warnings, **facts)
+    concerned = _concerned(dataset, (*errors, *warnings), seen)
+    return Description(
+        source=dataset.source, notes=dataset.notes, errors=errors, warnings=warnings, concerned=concerned, **facts
+    )
+
+
+def _concerned(dataset: Dataset, problems: Sequence[str], seen: Findings) -> dict[str, tuple[int, ...]]:
+    """Of each problem that some rows show, by its sentence: their episodes."""
+    begins = {f"'{name}' holds": rows for name in COLUMNS if len(rows := _not_finite_rows(dataset, name))}
+    begins |= {sentence(text)[:-1]: rows for text, rows in seen.rows.items()}
+    return {
+        problem: episodes_of(dataset, rows)
+        for problem in problems
+        for begin, rows in begins.items()
+        if problem.startswith(begin)
+    }
+
+
+def _not_finite_rows(dataset: Dataset, column: str) -> NDArray[np.int64]:
+    values = getattr(dataset, column)
+    if values.dtype.kind != "f":
+        return np.zeros(0, np.int64)
+    return np.flatnonzero(~np.isfinite(values).reshape(len(values), -1).all(axis=1))
 
 
 def sentence(text: str) -> str:
@@ -98,11 +121,17 @@ def sentence(text: str) -> str:
 
 def success_rate(dataset: Dataset) -> float | None:
     """Share of episodes that earn the higher of two reward values; None where there are not two."""
+    flags = successes(dataset)
+    return None if flags is None else float(flags.mean())
+
+
+def successes(dataset: Dataset) -> Bools | None:
+    """[episode]: whether it earns the higher of two reward values; None where there are not two."""
     values = np.unique(dataset.rewards[np.isfinite(dataset.rewards)])
     if len(values) != 2:
         return None
     best = dataset.rewards == values[1]
-    return float(np.logical_or.reduceat(best, dataset.episode_starts).mean())
+    return np.asarray(np.logical_or.reduceat(best, dataset.episode_starts))
 
 
 def not_finite(dataset: Dataset) -> dict[str, int]:

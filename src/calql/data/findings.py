@@ -145,8 +145,8 @@ def _missing_ends(broken: Ints) -> list[Seen]:
     if not len(broken):
         return []
     have = "row has" if len(broken) == 1 else "rows have"
-    said = f"{len(broken)} {have} a next observation that is not the following row's: an episode end may be missing there"
-    return [Seen(said, broken)]
+    what = f"{len(broken)} {have} a next observation that is not the following row's"
+    return [Seen(f"{what}: an episode end may be missing there", broken)]
 
 
 def _shuffled(dataset: Dataset) -> list[str]:

@@ -68,7 +68,7 @@ def describe(dataset: Dataset, found: Sequence[str] = (), episode_limit: int | N
     """Count and measure; `found` are errors that reading the file brought up, the limit that of its environment."""
     rewards = dataset.rewards.astype(np.float64)
     terminal = dataset.terminals[dataset.episode_ends]
-    facts: dict[str, Any] = {
+    numbers: dict[str, Any] = {
         "transitions": len(dataset),
         "episodes": len(dataset.episode_ends),
         "lengths": _range(dataset.episode_lengths),
@@ -87,12 +87,12 @@ def describe(dataset: Dataset, found: Sequence[str] = (), episode_limit: int | N
         "duplicate_rows": len(repeated_rows(dataset)),
     }
     seen = findings(dataset, episode_limit)
-    not_read = found or _not_finite_sentences(facts["not_finite"])
+    not_read = found or _not_finite_sentences(numbers["not_finite"])
     errors = (*not_read, *(sentence(f"{error.what}; {error.mend}") for error in seen.errors))
     warnings = tuple(map(sentence, seen.warnings))
     concerned = _concerned(dataset, (*errors, *warnings), seen)
     return Description(
-        source=dataset.source, notes=dataset.notes, errors=errors, warnings=warnings, concerned=concerned, **facts
+        source=dataset.source, notes=dataset.notes, errors=errors, warnings=warnings, concerned=concerned, **numbers
     )
 
 
@@ -155,7 +155,7 @@ def render(description: Description) -> RenderableType:
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, value in _facts(description):
+    for name, value in facts(description):
         table.add_row(name, value)
     parts: list[RenderableType] = [Text(description.source, style="bold"), table]
     if description.notes:
@@ -171,7 +171,8 @@ def render(description: Description) -> RenderableType:
     return Group(*parts)
 
 
-def _facts(d: Description) -> list[tuple[str, str]]:
+def facts(d: Description) -> list[tuple[str, str]]:
+    """The numbers in words, one line each."""
     success = "not known: rewards do not take just two values"
     if d.success_rate is not None:
         success = f"{d.success_rate:.1%} of episodes reach a reward of {d.rewards.high:g}"

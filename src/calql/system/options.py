@@ -93,6 +93,8 @@ RANGES: Mapping[str, Range] = {
     "reward_scale": Range(nonzero=True),  # below 0 where costs were recorded
     "reward_shift": ANY,
     "max_minutes": POSITIVE,
+    "films": Range(0.0, 12.0),
+    "port": Range(0.0, 65535.0),
     # Networks
     "policy_widths": FROM_ONE,
     "critic_widths": FROM_ONE,

@@ -15,7 +15,7 @@ from calql.data.overview import Sample, histogram
 from calql.domains.scene import FloorPlan
 from calql.results import interactive
 
-BINS = 64  # along a side of the map
+MOST_BINS = 64  # along a side of the map
 PATH = 150  # points of a path
 FEW_TO_MANY = [[0.0, "#56b4e9"], [0.03, "#3f8fc4"], [0.2, "#e69f00"], [1.0, "#d55e00"]]
 
@@ -69,7 +69,7 @@ def coverage(
 
 def heat(x: NDArray[Any], y: NDArray[Any]) -> dict[str, Any]:
     """Counts of all rows on a grid; empty places stay open."""
-    counts, across, upwards = np.histogram2d(*_finite(x, y), bins=BINS)
+    counts, across, upwards = np.histogram2d(*_finite(x, y), bins=_bins(len(x)))
     z = [[int(count) or None for count in row] for row in counts.T]
     return {
         "type": "heatmap", "name": "rows", "z": z, "x": _short((across[1:] + across[:-1]) / 2),
@@ -84,7 +84,12 @@ def embedded_sample(sample: Sample) -> Markup:
     codes = base64.b64encode(sample.codes.tobytes()).decode()
     ranges = {"low": _short(sample.low), "high": _short(sample.high)}
     data = {"names": list(sample.names), "count": sample.codes.shape[1], "rows": sample.rows, "codes": codes}
-    return interactive.embedded({**data, **ranges, "bins": BINS, "scale": FEW_TO_MANY})
+    return interactive.embedded({**data, **ranges, "bins": _bins(sample.codes.shape[1]), "scale": FEW_TO_MANY})
+
+
+def _bins(rows: int) -> int:
+    """Along a side: some rows in each place that is visited."""
+    return int(np.clip(np.sqrt(rows) / 2, 12, MOST_BINS))
 
 
 def _finite(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -32,8 +32,7 @@ class Strip:
 def strip(pictures: Sequence[Picture]) -> Strip:
     """JPEG, coarser where frames are large. Small pictures keep their pixels: PNG."""
     small = max(pictures[0].shape[:2]) <= SIDE // 2
-    coarser = -(-max(pictures[0].shape[:2]) // SIDE)
-    frames = [picture[::coarser, ::coarser] for picture in pictures]
+    frames = [_fitting(picture) for picture in pictures]
     written = io.BytesIO()
     image = Image.fromarray(np.concatenate(frames, axis=1))
     if small:
@@ -44,6 +43,15 @@ def strip(pictures: Sequence[Picture]) -> Strip:
     address = f"data:image/{kind};base64,{base64.b64encode(written.getvalue()).decode()}"
     height, width = frames[0].shape[:2]
     return Strip(address, len(frames), width, height)
+
+
+def _fitting(picture: Picture) -> Picture:
+    """No side longer than `SIDE`."""
+    larger = max(picture.shape[:2]) / SIDE
+    if larger <= 1:
+        return picture
+    height, width = (round(side / larger) for side in picture.shape[:2])
+    return np.asarray(Image.fromarray(picture).resize((width, height), Image.Resampling.LANCZOS))
 
 
 def thinned(length: int) -> NDArray[np.int64]:
@@ -64,10 +72,6 @@ def as_picture(observation: NDArray[Any]) -> Picture | None:
     if image.ndim != 3 or image.dtype != np.uint8:
         return None
     channels = image.shape[-1]
-    if channels == 1:
-        return np.repeat(image, 3, axis=-1)
-    return np.ascontiguousarray(image[..., -3:] if channels % 3 == 0 else image[..., :3] if channels == 4 else _grey(image))
-
-
-def _grey(image: NDArray[Any]) -> Picture:
-    return np.repeat(image[..., -1:], 3, axis=-1)
+    if channels % 3 == 0:
+        return np.ascontiguousarray(image[..., -3:])
+    return np.ascontiguousarray(image[..., :3]) if channels == 4 else np.repeat(image[..., -1:], 3, axis=-1)

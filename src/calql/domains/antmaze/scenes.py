@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calql.domains.antmaze.env import CELL, MAZES, centre, cells, middle_goal
+from calql.domains.antmaze.env import CELL, MAZES, cells, centre, middle_goal
 from calql.domains.antmaze.tasks import TASKS
 from calql.domains.scene import FloorPlan, Scene, walled
 

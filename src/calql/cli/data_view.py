@@ -80,7 +80,7 @@ def _read(options: ViewOptions, found: list[UserError]) -> tuple[Dataset, Task |
     from calql.domains.datasets import named, require_task
     from calql.domains.registry import get_task
 
-    recipe = named(options.file)
+    recipe = None if Path(options.file).suffix else named(options.file)
     task = get_task(options.task) if options.task else get_task(recipe.task) if recipe else None
     if recipe is None:
         return load(options.file, on_problem=found.append), task

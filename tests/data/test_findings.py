@@ -13,7 +13,7 @@ import calql
 import corridor
 from calql.cli import main
 from calql.data import Dataset, describe, from_d4rl_arrays, write_npz
-from calql.data.findings import findings, repeated_rows, require_sound
+from calql.data.findings import duplicate_rows, findings, require_sound
 from calql.system.errors import UserError
 
 TINY = {"seeds": 1, "offline_updates": 4, "online_steps": 20, "policy_widths": (8,), "critic_widths": (8,)}
@@ -99,7 +99,7 @@ def test_repeated_rows_are_counted_by_checksum() -> None:
     data = from_d4rl_arrays({**recording([0] * 499 + [1], [0] * 500), "observations": rows}, "made")
     data = replace(data, actions=np.round(data.actions, 1), rewards=np.zeros(len(data), np.float32))
     joined = np.column_stack([data.observations, data.actions, data.rewards])
-    assert len(repeated_rows(data)) == len(data) - len(np.unique(joined, axis=0)) > 100
+    assert duplicate_rows(data) == len(data) - len(np.unique(joined, axis=0)) > 100
 
 
 def test_a_terminal_in_the_last_row_is_not_no_terminal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

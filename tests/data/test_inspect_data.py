@@ -11,7 +11,7 @@ from recordings import recording
 from rich.console import Console
 
 from calql.data import Dataset, concatenate, describe, from_d4rl_arrays, render
-from calql.data.findings import broken_rows, repeated_rows
+from calql.data.findings import broken_sequence, duplicate_rows
 from calql.data.inspect import Range
 
 
@@ -75,8 +75,8 @@ def test_values_that_are_not_finite_do_not_spoil_the_rest(sparse: Dataset) -> No
 
 
 def test_duplicates_and_sequence(sparse: Dataset) -> None:
-    assert len(repeated_rows(concatenate([sparse, sparse], source="twice"))) == 6
-    assert len(broken_rows(sparse)) == 0
+    assert duplicate_rows(concatenate([sparse, sparse], source="twice")) == 6
+    assert broken_sequence(sparse) == 0
 
 
 def test_images() -> None:

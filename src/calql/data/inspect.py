@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from rich.text import Text
 
 from calql.data.columns import counted
 from calql.data.dataset import Bools, Dataset
-from calql.data.findings import LAST_TERMINAL, Findings, constant_features, episodes_of, findings, repeated_rows
+from calql.data.findings import LAST_TERMINAL, constant_features, duplicate_rows, findings
 
 COLUMNS = ("observations", "actions", "rewards", "next_observations")
 TIMEOUTS_LEFT_OUT = re.compile(r"time-out rows? left out")  # as the reader of D4RL's layout notes it
@@ -57,7 +57,6 @@ class Description:
     notes: tuple[str, ...]
     errors: tuple[str, ...]  # what `calql train` refuses
     warnings: tuple[str, ...]  # what is probably a mistake
-    concerned: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # problem -> the episodes that show it
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -84,35 +83,13 @@ def describe(dataset: Dataset, found: Sequence[str] = (), episode_limit: int | N
         "observation_dtype": str(dataset.observations.dtype),
         "not_finite": not_finite(dataset),
         "constant_features": constant_features(dataset),
-        "duplicate_rows": len(repeated_rows(dataset)),
+        "duplicate_rows": duplicate_rows(dataset),
     }
     seen = findings(dataset, episode_limit)
     not_read = found or _not_finite_sentences(numbers["not_finite"])
     errors = (*not_read, *(sentence(f"{error.what}; {error.mend}") for error in seen.errors))
     warnings = tuple(map(sentence, seen.warnings))
-    concerned = _concerned(dataset, (*errors, *warnings), seen)
-    return Description(
-        source=dataset.source, notes=dataset.notes, errors=errors, warnings=warnings, concerned=concerned, **numbers
-    )
-
-
-def _concerned(dataset: Dataset, problems: Sequence[str], seen: Findings) -> dict[str, tuple[int, ...]]:
-    """Of each problem that some rows show, by its sentence: their episodes."""
-    begins = {f"'{name}' holds": rows for name in COLUMNS if len(rows := _not_finite_rows(dataset, name))}
-    begins |= {sentence(text)[:-1]: rows for text, rows in seen.rows.items()}
-    return {
-        problem: episodes_of(dataset, rows)
-        for problem in problems
-        for begin, rows in begins.items()
-        if problem.startswith(begin)
-    }
-
-
-def _not_finite_rows(dataset: Dataset, column: str) -> NDArray[np.int64]:
-    values = getattr(dataset, column)
-    if values.dtype.kind != "f":
-        return np.zeros(0, np.int64)
-    return np.flatnonzero(~np.isfinite(values).reshape(len(values), -1).all(axis=1))
+    return Description(source=dataset.source, notes=dataset.notes, errors=errors, warnings=warnings, **numbers)
 
 
 def sentence(text: str) -> str:

@@ -30,6 +30,8 @@ MOST_FEATURES = 60  # rows of a table of ranges, and features to choose from
 MOST_LINKS = 12  # episodes named beside a finding
 DASHES = ("solid", "dashed", "dotted")
 
+ShownBy = Mapping[str, Sequence[int]]  # what looks wrong -> the episodes that show it
+
 
 @dataclass(frozen=True)
 class Linked:
@@ -76,14 +78,14 @@ class Columns:
 
 
 def data_page(
-    name: str, dataset: Dataset, seen: Description, scene: Scene, *, task: str = "", dims: Sequence[str] = (),
-    drawn: Sequence[Film] = (),
+    name: str, dataset: Dataset, seen: Description, shown_by: ShownBy, scene: Scene, *, task: str = "",
+    dims: Sequence[str] = (), drawn: Sequence[Film] = (),
 ) -> str:  # fmt: skip
     """The whole page; `seen` is what `describe` found, `drawn` are films of an environment."""
     found = episodes(dataset)
-    suspicious = sorted({episode for several in seen.concerned.values() for episode in several})
+    suspicious = sorted({episode for several in shown_by.values() for episode in several})
     shown = listed(found, suspicious, MOST_EPISODES)
-    linked = _linked(seen, {int(each) for each in shown})
+    linked = _linked(seen, shown_by, {int(each) for each in shown})
     columns = columns_of(dataset, scene)
     return html.render(
         "data.html.j2",
@@ -94,7 +96,7 @@ def data_page(
         findings=linked,
         notes=seen.notes,
         heads=_heads(found),
-        lines=_lines(dataset, found, shown, seen.concerned, linked),
+        lines=_lines(dataset, found, shown, shown_by, linked),
         listed=len(shown),
         total=seen.episodes,
         histograms=_histograms(found),
@@ -135,23 +137,22 @@ def _lead(seen: Description) -> str:
     )
 
 
-def _linked(seen: Description, shown: set[int]) -> list[Linked]:
+def _linked(seen: Description, shown_by: ShownBy, shown: set[int]) -> list[Linked]:
     levels = [*(("problem", text) for text in seen.errors), *(("warning", text) for text in seen.warnings)]
     made = []
     for place, (level, text) in enumerate(levels):
-        concerned = seen.concerned.get(text, ())
-        named = [episode for episode in concerned if episode in shown][:MOST_LINKS]
-        made.append(Linked(place, level, text, named, len(concerned) - len(named)))
+        showing = shown_by.get(text, ())
+        named = [episode for episode in showing if episode in shown][:MOST_LINKS]
+        made.append(Linked(place, level, text, named, len(showing) - len(named)))
     return made
 
 
 def _lines(
-    dataset: Dataset, found: Episodes, shown: NDArray[Any], concerned: Mapping[str, Sequence[int]],
-    linked: Sequence[Linked],
-) -> list[Line]:  # fmt: skip
+    dataset: Dataset, found: Episodes, shown: NDArray[Any], shown_by: ShownBy, linked: Sequence[Linked]
+) -> list[Line]:
     by_episode: dict[int, list[int]] = {}
     for each in linked:
-        for episode in concerned.get(each.text, ()):
+        for episode in shown_by.get(each.text, ()):
             by_episode.setdefault(episode, []).append(each.place)
     return [Line(int(e), _cells(dataset, found, int(e)), by_episode.get(int(e), [])) for e in shown]
 

@@ -129,6 +129,5 @@ def fields(node: ast.ClassDef, lines: list[str]) -> Iterator[str]:
     yield "| field | type | |\n|---|---|---|"
     for each in held:
         said = COMMENT.match(lines[each.lineno - 1])
-        kind = ast.unparse(each.annotation).replace("|", "\\|")
-        yield f"| `{ast.unparse(each.target)}` | `{kind}` | {said.group(2) if said else ''} |"
+        yield f"| `{ast.unparse(each.target)}` | `{ast.unparse(each.annotation)}` | {said.group(2) if said else ''} |"
     yield ""

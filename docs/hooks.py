@@ -11,6 +11,7 @@ MATH = re.compile(r'<(span|div) class="arithmatex">(.*?)</\1>', re.DOTALL)
 CELL = re.compile(r"<td((?: [^>]*)?)>(.*?)</td>", re.DOTALL)
 CODE = re.compile(r"<code>([^<]*)</code>")
 TAG = re.compile(r"<[^>]+>")
+SPREAD = re.compile(r"(?<=\d) ± (?=\d)")
 WORDS = 45  # characters of a cell that is read as a sentence: it may not shrink to a word a line
 LONG = 32  # characters of code that may break at its spaces
 
@@ -26,8 +27,8 @@ def _formula(match: re.Match[str]) -> str:
 
 
 def _cell(match: re.Match[str]) -> str:
-    """Marks sentences and long commands of tables, for extra.css."""
-    attributes, inner = match.groups()
+    """Marks sentences and long commands of tables, for extra.css; a number stays with its spread."""
+    attributes, inner = match.group(1), SPREAD.sub("\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}", match.group(2))
     inner = CODE.sub(lambda code: f'<code class="long">{code[1]}</code>' if _breaks(code[1]) else code[0], inner)
     words = len(html.unescape(TAG.sub("", inner))) > WORDS
     return f"<td{attributes}{' class=words' if words else ''}>{inner}</td>"

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -198,6 +202,20 @@ def test_the_command_writes_the_page(good: Dataset, tmp_path: Path, capsys: pyte
     page = Page(out)
     assert "good.npz" in page.text
     assert page.text.count("Episode ") == 2
+
+
+def test_the_command_serves_the_page_until_ctrl_c(good: Dataset, tmp_path: Path) -> None:
+    file = write_npz(good, tmp_path / "good.npz")
+    command = [sys.executable, "-m", "calql", "data", "view", str(file), "--serve"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as served:
+        assert served.stdout is not None
+        address = served.stdout.readline().removeprefix("page: ").strip()
+        assert address.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            assert b"good.npz" in answer.read()
+        served.send_signal(signal.SIGINT)
+        assert served.wait(30) == 0
+    assert not (tmp_path / "data.html").exists()
 
 
 def test_a_set_that_takes_long_to_build_is_not_built(

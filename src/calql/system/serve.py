@@ -40,6 +40,9 @@ class PageServer(ThreadingHTTPServer):
                 f"port {port} cannot be used ({error.strerror})", where="--port", mend="give another, or none"
             ) from None
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A browser that goes away in the middle of an answer is nobody's concern."""
+
     @property
     def address(self) -> str:
         return f"http://{HERE}:{self.server_port}/{self.token}/"
@@ -59,13 +62,19 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self._answer(HTTPStatus.OK, self.server.page().encode())
 
+    def _refused(self) -> None:
+        self._answer(HTTPStatus.METHOD_NOT_ALLOWED, b"this page can only be read\n")
+
+    do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = do_CONNECT = _refused
+
     def _answer(self, status: HTTPStatus, body: bytes) -> None:
         self.send_response(status)
         for name, value in HEADERS.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: Any) -> None:
         """Nothing: the address holds the token."""

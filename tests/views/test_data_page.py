@@ -25,6 +25,7 @@ from calql.domains.scene import FloorPlan, Scene
 from calql.system.errors import UserError
 from calql.views import data as page_module
 from calql.views import films
+from calql.views.clips import MOST, as_picture, clips
 from calql.views.data import columns_of, data_page
 from page_reader import HOSTILE, Page
 
@@ -149,11 +150,39 @@ gymnasium.register("Drawable-v0", entry_point=Drawable, max_episode_steps=20)
 
 def test_an_environment_draws_recorded_states_and_is_never_stepped(good: Dataset) -> None:
     (film,) = films.of_environment(good, episodes(good), [3], Drawable, None)
-    assert film.strip.frames == min(int(good.episode_lengths[3]), 32)
-    assert (film.strip.width, film.strip.height) == (160, 107)
-    assert film.strip.address.startswith("data:image/jpeg;base64,")
+    assert film.clip.frames == min(int(good.episode_lengths[3]), 40)
+    assert (film.clip.width, film.clip.height) == (300, 200)
+    assert film.clip.address.startswith("data:image/webp;base64,")
     assert "return 1, success" in film.caption
     assert Drawable.stepped == 0
+
+
+def test_films_fit_the_page_however_many_and_however_noisy() -> None:
+    rng = np.random.default_rng(0)
+    noisy = [[rng.integers(0, 255, (240, 320, 3), np.uint8) for _ in range(32)] for _ in range(12)]
+    made = clips(noisy)
+    assert sum(len(clip.address) for clip in made) <= MOST
+    assert {clip.frames for clip in made} == {32}
+    (still,) = clips([[np.zeros((48, 48, 3), np.uint8)]])
+    assert (still.frames, still.width, still.pixels) == (1, 48, True)
+
+
+def test_an_environment_that_cannot_draw_is_said_in_one_line(good: Dataset) -> None:
+    def without_gl(render_mode: str | None = None) -> Any:
+        raise AttributeError("'NoneType' object has no attribute 'glGetError'")
+
+    with pytest.raises(UserError, match=r"cannot be made or drawn here .*glGetError.*MUJOCO_GL"):
+        films.of_environment(good, episodes(good), [0], without_gl, None)
+
+
+@pytest.mark.parametrize(
+    ("shape", "seen"),
+    [((8, 8, 3), True), ((3, 8, 8), True), ((8, 8), True), ((8, 8, 1), True), ((8, 8, 9), True), ((5,), False)],
+)
+def test_images_in_any_order_of_channels_are_pictures(shape: tuple[int, ...], seen: bool) -> None:
+    picture = as_picture(np.zeros(shape, np.uint8))
+    assert (picture is not None) == seen
+    assert picture is None or picture.shape == (8, 8, 3)
 
 
 def test_telling_episodes_come_first() -> None:
@@ -292,14 +321,26 @@ def test_two_other_features_are_drawn_from_the_sample(opened: Any) -> None:
 
 def test_films_can_be_held(opened: Any) -> None:
     page, *_ = opened
-    state = "getComputedStyle(document.querySelector('.film')).animationPlayState"
-    assert page.evaluate(state) == "running"
+    films_shown, stills = page.locator("img.film:visible"), page.locator("canvas.film")
+    assert (films_shown.count(), stills.count()) == (2, 0)
     page.locator("#pause").press("Enter")
-    assert page.evaluate(state) == "paused"
+    assert (films_shown.count(), stills.count()) == (0, 2)
+    assert page.locator("#pause").get_attribute("aria-pressed") == "true"
+    page.locator("#pause").press("Enter")
+    assert (films_shown.count(), stills.count()) == (2, 0)
+
+
+def test_who_wants_less_motion_gets_stills(browser: Any, opened: Any) -> None:
+    context = browser.new_context(reduced_motion="reduce")
+    page = context.new_page()
+    page.goto(opened[0].url.partition("#")[0])
+    page.wait_for_selector("canvas.film")
+    assert page.locator("img.film:visible").count() == 0
+    context.close()
 
 
 def test_nothing_leaves_the_page_and_names_do_nothing(opened: Any) -> None:
     page, asked, complaints = opened
     assert [url for url in asked if not url.startswith(("file://", "data:", "blob:"))] == []
     assert complaints == []
-    assert page.locator("img, [onclick]").count() == 0
+    assert page.locator("img:not(.film), [onclick]").count() == 0

@@ -9,7 +9,7 @@ import contextlib
 import io
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from calql.data import Dataset
 from calql.data.overview import Episodes
 from calql.system.errors import UserError
-from calql.views.strips import Picture, Strip, as_picture, strip, thinned
+from calql.views.clips import Clip, Picture, as_picture, clips, fitting, thinned
 
 RECORDED = 6  # films of image observations on a page
 Env = gymnasium.Env[Any, Any]
@@ -33,7 +33,7 @@ class Film:
     """A recorded episode to look at."""
 
     episode: int
-    strip: Strip
+    clip: Clip
     caption: str
 
 
@@ -49,7 +49,7 @@ def of_images(dataset: Dataset, found: Episodes, chosen: Sequence[int]) -> list[
     """Films of what the robot saw; none where observations are no images."""
     if as_picture(np.asarray(dataset.observations[0])) is None:
         return []
-    return [_film(dataset, found, episode, lambda row: _shown(dataset, row)) for episode in chosen]
+    return _films(dataset, found, {episode: lambda row: _shown(dataset, row) for episode in chosen})
 
 
 def of_environment(
@@ -60,23 +60,31 @@ def of_environment(
         os.environ.setdefault("MUJOCO_GL", "egl")  # read when MuJoCo is imported, so before the environment is made
     env = _with_camera(make_env)
     try:
-        env.reset(seed=0)
         place = put or _own_put(env)
 
         def drawn(row: int) -> Picture:
+            if row in dataset.episode_starts:
+                env.reset(seed=0)  # whatever it draws of the steps before is of another film
             place(env, dataset.observations[row])
             return _drawn(env)
 
-        return [_film(dataset, found, episode, drawn) for episode in chosen]
+        return _films(dataset, found, dict.fromkeys(chosen, drawn))
     finally:
         with contextlib.suppress(Exception):  # a drawing context that was never made cannot be closed
             env.close()
 
 
-def _film(dataset: Dataset, found: Episodes, episode: int, picture: Callable[[int], Picture]) -> Film:
-    steps = thinned(int(found.lengths[episode]))
-    first = int(dataset.episode_starts[episode])
-    return Film(episode, strip([picture(first + int(step)) for step in steps]), _caption(found, episode, len(steps)))
+def _films(dataset: Dataset, found: Episodes, drawn: Mapping[int, Callable[[int], Picture]]) -> list[Film]:
+    """Of each episode, from what draws its rows."""
+    steps = {episode: thinned(int(found.lengths[episode])) for episode in drawn}
+    pictures = [
+        [fitting(picture(int(dataset.episode_starts[episode]) + int(step))) for step in steps[episode]]
+        for episode, picture in drawn.items()
+    ]
+    return [
+        Film(episode, clip, _caption(found, episode, len(steps[episode])))
+        for episode, clip in zip(drawn, clips(pictures), strict=True)
+    ]
 
 
 def _caption(found: Episodes, episode: int, frames: int) -> str:
@@ -107,6 +115,16 @@ def _with_camera(make_env: Callable[..., Env]) -> Env:
         return make_env(render_mode="rgb_array")
     except TypeError:  # an environment without that option
         return make_env()
+    except UserError:
+        raise
+    except Exception as problem:  # MuJoCo looks for OpenGL while it is imported
+        raise _cannot(problem) from None
+
+
+def _cannot(problem: Exception) -> UserError:
+    mend = "leave --films out; if OpenGL is missing, install it and set MUJOCO_GL=egl or osmesa"
+    what = f"the environment cannot be made or drawn here ({type(problem).__name__}: {problem})"
+    return UserError(what, where="--films", mend=mend)
 
 
 def _drawn(env: Env) -> Picture:
@@ -115,8 +133,7 @@ def _drawn(env: Env) -> Picture:
             warnings.simplefilter("ignore")
             picture: Any = env.render()
     except Exception as problem:
-        mend = "leave --films out, or install an OpenGL library and set MUJOCO_GL=egl or osmesa"
-        raise UserError(f"cannot be drawn here ({type(problem).__name__})", where="--films", mend=mend) from None
+        raise _cannot(problem) from None
     if picture is None:
         raise UserError("the environment draws no pictures", where="--films", mend="give it render_mode='rgb_array'")
     return np.asarray(picture, np.uint8)

@@ -25,13 +25,21 @@
   };
   selects.forEach(select => select.addEventListener("change", choose));
 
+  // An animated picture cannot be stopped; a still of it takes its place.
   const pause = document.getElementById("pause");
   if (!pause) return;
-  const films = document.querySelector(".films");
+  const still = film => {
+    const canvas = document.createElement("canvas");
+    canvas.width = film.naturalWidth; canvas.height = film.naturalHeight;
+    canvas.className = film.className; canvas.setAttribute("role", "img"); canvas.setAttribute("aria-label", film.alt);
+    canvas.getContext("2d").drawImage(film, 0, 0);
+    return canvas;
+  };
   const hold = held => {
-    films.classList.toggle("paused", held);
+    document.querySelectorAll("canvas.film").forEach(canvas => canvas.remove());
+    document.querySelectorAll("img.film").forEach(film => { film.hidden = held; if (held) film.after(still(film)); });
     pause.setAttribute("aria-pressed", held);
   };
-  pause.addEventListener("click", () => hold(!films.classList.contains("paused")));
-  hold(matchMedia("(prefers-reduced-motion: reduce)").matches);
+  pause.addEventListener("click", () => hold(pause.getAttribute("aria-pressed") !== "true"));
+  if (matchMedia("(prefers-reduced-motion: reduce)").matches) addEventListener("load", () => hold(true));
 })();

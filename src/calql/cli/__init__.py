@@ -20,7 +20,7 @@ COMMANDS = {
     "methods": ("listing", "list the methods"),
     "compare": ("compare", "train every method on the point maze and write one report"),
     "reproduce": ("reproduce", "run the experiment behind a figure of the paper"),
-    "data": ("data", "inspect, build, download or certify datasets"),
+    "data": ("data", "inspect, view, build, download or certify datasets"),
     "render": ("render", "film an episode of a task or of a run"),
     "bench": ("bench", "measure updates/s and environment steps/s, as JSON"),
 }

@@ -1,4 +1,4 @@
-"""calql data: list, inspect, build, download, certify."""
+"""calql data: list, inspect, view, build, download, certify."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from calql.cli.data_view import ViewOptions, view
 from calql.cli.parse import parse
 from calql.data import Dataset, check, describe, load, render
 from calql.data.inspect import sentence
@@ -159,6 +160,7 @@ def _certify(options: CertifyOptions) -> int:
 ACTIONS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "list": (ListOptions, _list),
     "inspect": (InspectOptions, _inspect),
+    "view": (ViewOptions, view),
     "build": (BuildOptions, _build),
     "download": (DownloadOptions, _download),
     "certify": (CertifyOptions, _certify),

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from calql.data.columns import counted
-from calql.data.dataset import Dataset
+from calql.data.dataset import Bools, Dataset
 from calql.data.findings import LAST_TERMINAL, constant_features, duplicate_rows, findings
 
 COLUMNS = ("observations", "actions", "rewards", "next_observations")
@@ -67,7 +67,7 @@ def describe(dataset: Dataset, found: Sequence[str] = (), episode_limit: int | N
     """Count and measure; `found` are errors that reading the file brought up, the limit that of its environment."""
     rewards = dataset.rewards.astype(np.float64)
     terminal = dataset.terminals[dataset.episode_ends]
-    facts: dict[str, Any] = {
+    numbers: dict[str, Any] = {
         "transitions": len(dataset),
         "episodes": len(dataset.episode_ends),
         "lengths": _range(dataset.episode_lengths),
@@ -86,10 +86,10 @@ def describe(dataset: Dataset, found: Sequence[str] = (), episode_limit: int | N
         "duplicate_rows": duplicate_rows(dataset),
     }
     seen = findings(dataset, episode_limit)
-    not_read = found or _not_finite_sentences(facts["not_finite"])
+    not_read = found or _not_finite_sentences(numbers["not_finite"])
     errors = (*not_read, *(sentence(f"{error.what}; {error.mend}") for error in seen.errors))
     warnings = tuple(map(sentence, seen.warnings))
-    return Description(source=dataset.source, notes=dataset.notes, errors=errors, warnings=warnings, **facts)
+    return Description(source=dataset.source, notes=dataset.notes, errors=errors, warnings=warnings, **numbers)
 
 
 def sentence(text: str) -> str:
@@ -98,11 +98,17 @@ def sentence(text: str) -> str:
 
 def success_rate(dataset: Dataset) -> float | None:
     """Share of episodes that earn the higher of two reward values; None where there are not two."""
+    flags = successes(dataset)
+    return None if flags is None else float(flags.mean())
+
+
+def successes(dataset: Dataset) -> Bools | None:
+    """[episode]: whether it earns the higher of two reward values; None where there are not two."""
     values = np.unique(dataset.rewards[np.isfinite(dataset.rewards)])
     if len(values) != 2:
         return None
     best = dataset.rewards == values[1]
-    return float(np.logical_or.reduceat(best, dataset.episode_starts).mean())
+    return np.asarray(np.logical_or.reduceat(best, dataset.episode_starts))
 
 
 def not_finite(dataset: Dataset) -> dict[str, int]:
@@ -126,7 +132,7 @@ def render(description: Description) -> RenderableType:
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, value in _facts(description):
+    for name, value in facts(description):
         table.add_row(name, value)
     parts: list[RenderableType] = [Text(description.source, style="bold"), table]
     if description.notes:
@@ -142,7 +148,8 @@ def render(description: Description) -> RenderableType:
     return Group(*parts)
 
 
-def _facts(d: Description) -> list[tuple[str, str]]:
+def facts(d: Description) -> list[tuple[str, str]]:
+    """The numbers in words, one line each."""
     success = "not known: rewards do not take just two values"
     if d.success_rate is not None:
         success = f"{d.success_rate:.1%} of episodes reach a reward of {d.rewards.high:g}"

@@ -15,6 +15,7 @@ from calql.data import Dataset
 from calql.data.rewards import EpisodeSummary, RewardRule
 from calql.data.store import Recipe
 from calql.domains.checks import Certifier
+from calql.domains.scene import Scene
 
 Score = Callable[[Sequence[EpisodeSummary]], float]
 
@@ -98,8 +99,9 @@ D4RL = "https://rail.eecs.berkeley.edu/datasets/offline_rl"
 class Domain:
     """Tasks that share a simulator, and all that the package knows of them.
 
-    Its folder holds `tasks.py` with `TASKS`; `data.py` with `RECIPES`, how its datasets are made; and `check.py` with
-    `CERTIFIERS`, whether recorded steps continue in its simulator. The last two where it has them.
+    Its folder holds `tasks.py` with `TASKS`; `data.py` with `RECIPES`, how its datasets are made; `check.py` with
+    `CERTIFIERS`, whether recorded steps continue in its simulator; and `scenes.py` with `SCENES`, what a page about
+    its data can show. The last three where it has them.
     """
 
     name: str
@@ -123,6 +125,10 @@ class Domain:
     @property
     def certifiers(self) -> Mapping[str, Certifier]:
         return self._offer("check", "CERTIFIERS", {})
+
+    @property
+    def scenes(self) -> Mapping[str, Scene]:
+        return self._offer("scenes", "SCENES", {})
 
     def _offer(self, module: str, name: str, otherwise: Any) -> Any:
         """What one of its modules offers; imported when it is asked for, since simulators take their time."""

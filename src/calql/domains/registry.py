@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from calql import domains
 from calql.data.store import Recipe
 from calql.domains.base import Domain, Task
+from calql.domains.scene import Scene
 from calql.system.errors import unknown
 from calql.system.registry import Registry
 
@@ -45,4 +46,12 @@ def all_recipes() -> dict[str, Recipe]:
     return {name: made for domain in DOMAINS.values() for name, made in domain.recipes.items()}
 
 
-__all__ = ["DEFAULT", "DOMAINS", "Domain", "Task", "all_recipes", "all_tasks", "get_task"]
+def get_scene(task: str) -> Scene:
+    """What a page about the data of a task can show of it; of an unknown task nothing."""
+    for domain in DOMAINS.values():
+        if task in domain.tasks:
+            return domain.scenes.get(task, Scene())
+    return Scene()
+
+
+__all__ = ["DEFAULT", "DOMAINS", "Domain", "Task", "all_recipes", "all_tasks", "get_scene", "get_task"]

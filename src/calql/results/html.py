@@ -40,6 +40,7 @@ class Grid:
     rows: Sequence[Row]
     foot: Sequence[Row] = field(default=())
     sortable: bool = False
+    name: str = ""  # what it is called aloud; a page that is renewed keeps the order of a table by it
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,7 @@ RANGES: Mapping[str, Range] = {
     "reward_scale": Range(nonzero=True),  # below 0 where costs were recorded
     "reward_shift": ANY,
     "max_minutes": POSITIVE,
+    "films": Range(0.0, 12.0),
     # Networks
     "policy_widths": FROM_ONE,
     "critic_widths": FROM_ONE,
@@ -169,6 +170,7 @@ RANGES: Mapping[str, Range] = {
     "size": FROM_ONE,
     "processes": Range(1.0, 1024.0),
     "jobs": Range(1.0, 1024.0),
+    "port": Range(0.0, 65535.0),
     "retries": NOT_NEGATIVE,
     "cpus": POSITIVE,
     "gpus": NOT_NEGATIVE,

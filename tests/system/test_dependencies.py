@@ -16,6 +16,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 IMPORTED_AS = {  # where it is not the name of the package
     "gymnasium-robotics": "gymnasium_robotics",
     "import-linter": "importlinter",
+    "pillow": "PIL",
 }
 TOOLS = {"mkdocs-material", "mypy", "pytest-xdist", "ruff"}  # commands of the Makefile
 BOUNDS = {"pandas"}  # held back for another package

@@ -15,7 +15,8 @@ from calql.domains.base import Domain, Task
 from calql.system.errors import unknown
 from calql.system.registry import Registry
 
-DEFAULT = "point-maze-narrow"
+DEFAULT = "point-maze-quick"
+COMPARED = "calibrate=true,false"  # with the default task, where no method is named either: Cal-QL and CQL
 
 
 def _own() -> Mapping[str, Domain]:
@@ -45,4 +46,4 @@ def all_recipes() -> dict[str, Recipe]:
     return {name: made for domain in DOMAINS.values() for name, made in domain.recipes.items()}
 
 
-__all__ = ["DEFAULT", "DOMAINS", "Domain", "Task", "all_recipes", "all_tasks", "get_task"]
+__all__ = ["COMPARED", "DEFAULT", "DOMAINS", "Domain", "Task", "all_recipes", "all_tasks", "get_task"]

@@ -45,7 +45,7 @@ def test_help_is_about_the_options_that_people_use(capsys: pytest.CaptureFixture
     groups = ["task", "length", "seed", "folder", "resuming", "watching"]
     assert titles == ["options", *(f"{group} options" for group in groups)]
     assert len(lines) <= 60
-    assert "(task point-maze-quick: 6000)" in " ".join(" ".join(line.strip("│ ") for line in lines).split())
+    assert "(task point-maze-quick: 4000)" in " ".join(" ".join(line.strip("│ ") for line in lines).split())
 
 
 def test_help_all_has_every_option_as_it_is_for_the_task_and_the_method(capsys: pytest.CaptureFixture[str]) -> None:

@@ -231,7 +231,7 @@ def _finish(outcome: training.Outcome, *, films: bool) -> int:
     console = Console()
     folder: Path = outcome.folder
     if outcome.rows:
-        console.print(result_table([summarise(run) for run in read_runs(folder)]))
+        _print_results(folder, console)
     for member, at in outcome.diverged.items():
         where = f"update {at['update']:,} (environment step {at['env_steps']:,})"
         console.print(
@@ -251,6 +251,15 @@ def _finish(outcome: training.Outcome, *, films: bool) -> int:
 
         console.print(shown(f"report: {write_report([folder])}"), soft_wrap=True, markup=False)
     return DIVERGED if outcome.diverged else 0
+
+
+def _print_results(folder: Path, console: Console) -> None:
+    """The caption by itself: a table as wide as the terminal would cut the last letter off its lines."""
+    table = result_table([summarise(run) for run in read_runs(folder)])
+    caption, table.caption = table.caption, None
+    console.print(table)
+    if caption is not None:
+        console.print(caption, style="dim")
 
 
 def _film(folder: Path, console: Console) -> None:

@@ -205,6 +205,19 @@ def test_a_fast_task_shows_every_eighth_picture_and_the_last(tmp_path: Path) -> 
     assert not list(tmp_path.glob(".*"))  # nothing half-written
 
 
+def test_an_mp4_has_the_pictures_in_their_size_and_stays_at_the_last(tmp_path: Path) -> None:
+    pytest.importorskip("imageio_ffmpeg", reason="needs the extra [films]")
+    import imageio.v2 as imageio
+
+    pictures = [np.full((48, 66, 3), 20 * step, np.uint8) for step in range(10)]
+    with imageio.get_reader(write_film(tmp_path / "x.mp4", pictures, rate=10.0)) as film:
+        found = list(film)
+    assert [path.name for path in tmp_path.iterdir()] == ["x.mp4"]
+    assert found[0].shape == (48, 66, 3)
+    assert len(found) == 25  # and 1.5 s of the last
+    assert abs(int(found[-1].mean()) - 180) < 8
+
+
 def test_without_an_encoder_the_help_and_the_error_name_the_same_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,6 +17,7 @@ from calql.cli import main, train
 from calql.results import Row, Silent
 from calql.results.metrics import read_rows
 from calql.runs import run_films
+from calql.runs.folder import clean
 from calql.runs.life import Watching
 from calql.runs.policy_folder import read_policies
 from calql.system.run_files import MAPS, METRICS, POLICY_AT_SWITCH
@@ -155,6 +156,15 @@ def test_a_run_without_a_policy_of_the_switch_is_filmed_as_it_is(
     assert {film["moment"] for film in json.loads((copy / "films" / "films.json").read_text())} == {"after"}
     assert main(["render", str(copy), "--moment", "before"]) == 2
     assert "film it with --moment after" in capsys.readouterr().err
+
+
+def test_what_a_kill_left_of_a_film_goes_and_whole_ones_stay(tmp_path: Path) -> None:
+    films = tmp_path / "films"
+    films.mkdir()
+    for name in (f".seed-0-after.gif.{'0' * 32}", "seed-0-after.gif"):
+        (films / name).touch()
+    clean(tmp_path)
+    assert [path.name for path in films.iterdir()] == ["seed-0-after.gif"]
 
 
 class Struck(Silent):

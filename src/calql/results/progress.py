@@ -223,7 +223,7 @@ class Progress:
         ]
 
     def _scores(self) -> list[RenderableType]:
-        """The score of each arm and how it came to it; as lines where an arm's name is long."""
+        """The score of each arm, a line each, and how it came to it."""
         if not self._last:
             return [Text("no score yet", style="dim")]
         table = Table.grid(padding=(0, 2))

@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import struct
+import subprocess
 import sys
 import termios
 from pathlib import Path
@@ -21,11 +22,12 @@ CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 def seen(words: list[str]) -> str:
     """All that a terminal of 80 columns is sent by a command."""
-    process, terminal = pty.fork()
-    if process == 0:
-        environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
-        os.execve(sys.executable, [sys.executable, "-m", "calql", *words], environment | {"TERM": "xterm"})
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    terminal, end = pty.openpty()
+    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    command = [sys.executable, "-m", "calql", *words]
+    process = subprocess.Popen(command, stdin=end, stdout=end, stderr=end, env=environment | {"TERM": "xterm"})
+    os.close(end)
     sent = b""
     while True:
         try:
@@ -36,7 +38,7 @@ def seen(words: list[str]) -> str:
             break
         sent += part
     os.close(terminal)
-    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+    assert process.wait() == 0
     return sent.decode()
 
 

@@ -22,6 +22,8 @@ from calql.runs.life import Watching
 from calql.runs.policy_folder import read_policies
 from calql.system.run_files import MAPS, METRICS, POLICY_AT_SWITCH
 
+pytestmark = pytest.mark.slow  # one run of the whole command, for all of them
+
 TINY: dict[str, Any] = {
     "seeds": 2, "offline_updates": 6, "online_steps": 30, "evaluate_offline_every": 6, "evaluate_online_every": 20,
     "evaluation_episodes": 1, "policy_widths": (8,), "critic_widths": (8,), "batch_size": 8, "sampled_actions": 2,
@@ -52,7 +54,9 @@ def test_who_names_nothing_gets_cal_ql_and_cql_side_by_side(run: Path) -> None:
     assert {row["arm"] for row in read_rows(run / METRICS)} == set(ARMS)
 
 
-@pytest.mark.parametrize("words", [["--method", "cql"], ["--task", "point-maze-narrow"], ["--vary", "gap=1,2"]])
+@pytest.mark.parametrize(
+    "words", [["--method", "cql"], ["--task", "point-maze-narrow"], ["--vary", "gap=1,2"], ["--no-calibrate"]]
+)
 def test_who_names_something_gets_that(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "--explain", *words]) == 0
     about = capsys.readouterr().out.splitlines()[0]

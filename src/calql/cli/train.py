@@ -21,7 +21,7 @@ from calql.domains.own.tasks import ScoreKind
 from calql.domains.registry import COMPARED, DEFAULT
 from calql.engine.options import RunOptions
 from calql.results import Progress, Silent, read_runs, result_table, summarise
-from calql.results.arms import in_words
+from calql.results.arms import in_words, split_vary
 from calql.runs import life as training
 from calql.runs import preparation, record, request
 from calql.runs.changes import changed, refused
@@ -86,7 +86,8 @@ class TrainOptions(Checked):
 
 
 NAMES = ("task", "method", "preset", "dataset", "env", "episode_limit", "reward_scale", "reward_shift", "score", "vary")
-NAMING = ("task", "method", "preset", "dataset", "env", "vary", "resume")  # who names none of them gets the first run
+COMPARES = split_vary(COMPARED)[0]
+NAMING = ("task", "method", "preset", "dataset", "env", "vary", "resume", COMPARES)  # with none: the first run
 DESCRIPTION = (
     f"Pre-train on logged data, then fine-tune online. Without a task or data of your own: {DEFAULT}. "
     f"Without any name at all: Cal-QL and CQL side by side on it (vary {COMPARED})."

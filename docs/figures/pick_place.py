@@ -28,7 +28,7 @@ def strip(seed: int, count: int = 8) -> np.ndarray:
         shown.append(env.render())
         done = terminated or truncated
     chosen = np.linspace(0, len(seen) - 1, count).round().astype(int)
-    small = [seen[i].repeat(4, 0).repeat(4, 1) for i in chosen]
+    small = [seen[i].repeat(10, 0).repeat(10, 1) for i in chosen]
     return np.concatenate([np.concatenate(small, 1), np.concatenate([shown[i] for i in chosen], 1)])
 
 
@@ -40,7 +40,7 @@ def still(env: AdroitBinary | Kitchen) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    imageio.imwrite(HERE / "pick_place.png", strip(seed=2)[::2, ::2])
+    imageio.imwrite(HERE / "pick_place.png", strip(seed=2)[::5, ::5])
     hands = [still(AdroitBinary(task, render_mode="rgb_array")) for task in HANDS]
     imageio.imwrite(HERE / "adroit.png", np.concatenate(hands, 1))
     imageio.imwrite(HERE / "kitchen.png", still(Kitchen("complete", render_mode="rgb_array")))

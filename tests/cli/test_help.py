@@ -45,7 +45,7 @@ def test_help_is_about_the_options_that_people_use(capsys: pytest.CaptureFixture
     groups = ["task", "length", "seed", "folder", "resuming", "watching"]
     assert titles == ["options", *(f"{group} options" for group in groups)]
     assert len(lines) <= 60
-    assert "(domain point-maze: 8000)" in " ".join(lines)
+    assert "(task point-maze-quick: 4000)" in " ".join(" ".join(line.strip("│ ") for line in lines).split())
 
 
 def test_help_all_has_every_option_as_it_is_for_the_task_and_the_method(capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,6 +68,14 @@ def test_help_of_own_data_reads_none(capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize("command", ["bench", "evaluate", "report", "reproduce", "render", "compare", "data inspect"])
 def test_help_of_the_other_commands(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--help" in options_in(shown([*command.split(), "-h"], capsys))
+
+
+def test_no_option_says_its_default_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["train", "--help-all"], ["render", "-h"], ["bench", "-h"], ["reproduce", "-h"]):
+        text = " ".join(" ".join(line.strip("│ ") for line in shown(words, capsys)).split())
+        for option in text.split(" --"):
+            assert option.count("(default") <= 1, option
+        assert "default: default" not in text
 
 
 def explained(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, tuple[str, str]]:

@@ -39,9 +39,16 @@ def numeric(kind: type[Any]) -> Iterator[str]:
     """Names of the options that are a number, or several."""
     hints = typing.get_type_hints(kind)
     for field in dataclasses.fields(kind):
-        parts = {hints[field.name], *typing.get_args(hints[field.name])}
-        if parts & {int, float}:
+        if set(_parts(hints[field.name])) & {int, float}:
             yield field.name
+
+
+def _parts(hint: Any) -> Iterator[Any]:
+    """A type and all that it is made of, but for the values of a choice."""
+    yield hint
+    if typing.get_origin(hint) is not typing.Literal:
+        for inner in typing.get_args(hint):
+            yield from _parts(inner)
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)

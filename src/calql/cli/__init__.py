@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if words[0] not in COMMANDS:
             raise unknown("command", words[0], COMMANDS)
-        with nullcontext() if arguments is not None else _ctrl_c_ends_here():
+        with nullcontext() if arguments is not None else _ctrl_c_ends_here(), _loading(words[0]):
             module = importlib.import_module(f"calql.cli.{COMMANDS[words[0]][0]}")
         return int(module.run(words[0], words[1:]))
     except UserError as error:
@@ -74,6 +74,19 @@ def _ctrl_c_ends_here() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextmanager
+def _loading(command: str) -> Iterator[None]:
+    """A word on the terminal while libraries are imported, which takes seconds; gone when they are there."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    print(f"calql {command}: loading the libraries ...", end="", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def _interrupted(*_: object) -> NoReturn:

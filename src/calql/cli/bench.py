@@ -22,7 +22,7 @@ from calql.bench.whole import measure_run
 from calql.cli.given import method_kinds, options_given
 from calql.cli.help import Group, show_help
 from calql.cli.parse import made, read_words
-from calql.domains.registry import DEFAULT, all_tasks, get_task
+from calql.domains.registry import all_tasks, get_task
 from calql.methods import METHODS
 from calql.runs import record, request
 from calql.runs.request import Choice
@@ -34,7 +34,7 @@ from calql.system.options import Checked
 class BenchOptions(Checked):
     """What to measure: updates/s of one method, or what one of the flags says. Prints JSON."""
 
-    task: str = DEFAULT
+    task: str = "point-maze-narrow"
     """Task whose shapes and options are measured."""
     method: str = "cal-ql"
     """Method to measure."""

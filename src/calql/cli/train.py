@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,10 +18,10 @@ from calql.cli.given import method_kinds, options_given
 from calql.cli.help import Group, show_help
 from calql.cli.parse import Words, made, read_words
 from calql.domains.own.tasks import ScoreKind
-from calql.domains.registry import DEFAULT
+from calql.domains.registry import COMPARED, DEFAULT
 from calql.engine.options import RunOptions
 from calql.results import Progress, Silent, read_runs, result_table, summarise
-from calql.results.arms import in_words
+from calql.results.arms import in_words, split_vary
 from calql.runs import life as training
 from calql.runs import preparation, record, request
 from calql.runs.changes import changed, refused
@@ -74,6 +75,8 @@ class TrainOptions(Checked):
     """Also write TensorBoard events."""
     wandb: bool = False
     """Also log to Weights & Biases."""
+    films: bool = True
+    """Where the task draws itself at once (the mazes of points): end with films of the policies before and after."""
     quiet: bool = False
     """Show nothing while training."""
     explain: bool = False
@@ -83,7 +86,12 @@ class TrainOptions(Checked):
 
 
 NAMES = ("task", "method", "preset", "dataset", "env", "episode_limit", "reward_scale", "reward_shift", "score", "vary")
-DESCRIPTION = f"Pre-train on logged data, then fine-tune online. Without a task or data of your own: {DEFAULT}."
+COMPARES = split_vary(COMPARED)[0]
+NAMING = ("task", "method", "preset", "dataset", "env", "vary", "resume", COMPARES)  # with none: the first run
+DESCRIPTION = (
+    f"Pre-train on logged data, then fine-tune online. Without a task or data of your own: {DEFAULT}. "
+    f"Without any name at all: Cal-QL and CQL side by side on it (vary {COMPARED})."
+)
 USUAL: dict[str, tuple[str, ...]] = {  # the options that people use, by the title of their group
     "": ("help_all", "explain"),
     "task": ("task", "method", "preset", "dataset", "env"),
@@ -98,6 +106,8 @@ USUAL: dict[str, tuple[str, ...]] = {  # the options that people use, by the tit
 def run(command: str, words: Sequence[str]) -> int:
     typed = read_words([TrainOptions, RunOptions, *method_kinds()], words, command=command)
     asks_help = typed.pop("help", False)
+    if not any(name in typed for name in NAMING):
+        typed |= {"task": [DEFAULT], "vary": [COMPARED]}
     flags = made(TrainOptions, typed, command=command)
     if asks_help or flags.help_all or flags.explain:
         found = _recorded(flags, typed) if flags.resume else _resolved(flags, typed)
@@ -110,7 +120,7 @@ def run(command: str, words: Sequence[str]) -> int:
             outcome = _resume(flags, typed, stops)
         else:
             outcome = _start(flags, typed, stops, shlex.join(["calql", command, *words]))
-    return _finish(outcome)
+    return _finish(outcome, films=flags.films)
 
 
 def _choice(flags: TrainOptions) -> Choice:
@@ -169,7 +179,8 @@ def _resume(flags: TrainOptions, typed: Words, stops: Stops) -> training.Outcome
     if flags.trust:
         trust_run(folder)
     remember(flags.env)
-    return training.resume(folder, _watching(flags, stops), accept_changes=flags.accept_changes, **changes)
+    with _watching(flags, stops, f"taking up {folder}") as watching:
+        return training.resume(folder, watching, accept_changes=flags.accept_changes, **changes)
 
 
 def _changes(flags: TrainOptions, typed: Words, config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -187,28 +198,41 @@ def _changes(flags: TrainOptions, typed: Words, config: Mapping[str, Any], folde
 
 def _start(flags: TrainOptions, typed: Words, stops: Stops, command: str) -> training.Outcome:
     refuse_existing(flags.out)
-    choice = _choice(flags)
+    choice, probe = _choice(flags), flags.probe
     given = _given(typed, choice.method)
-    task, data, notes = request.resolve_task(choice)
-    found = request.resolve(choice, task, given)
-    watching, probe = _watching(flags, stops), flags.probe
-    if choice.env is not None and probe and not found.run.real:
-        watching.display.message(preparation.PROBE)
-    experiment = preparation.prepare(choice, task, data, found.run, found.options, notes, probe=probe, given=given)
-    return training.start(experiment, flags.out, watching, command)
+    with _watching(flags, stops, f"reading the data of {choice.task or choice.dataset or DEFAULT}") as watching:
+        task, data, notes = request.resolve_task(choice)
+        found = request.resolve(choice, task, given)
+        if choice.env is not None and probe and not found.run.real:
+            watching.display.message(preparation.PROBE)
+        experiment = preparation.prepare(choice, task, data, found.run, found.options, notes, probe=probe, given=given)
+        _say(watching, "preparing the program")
+        return training.start(experiment, flags.out, watching, command)
 
 
-def _watching(flags: TrainOptions, stops: Stops) -> training.Watching:
+@contextmanager
+def _watching(flags: TrainOptions, stops: Stops, doing: str) -> Iterator[training.Watching]:
+    """A display that says at once what is being done, and leaves the terminal as it was whatever happens."""
     display = Silent() if flags.quiet else Progress()
-    return training.Watching(display, flags.tensorboard, flags.wandb, stops=stops)
+    watching = training.Watching(display, flags.tensorboard, flags.wandb, stops=stops)
+    _say(watching, doing)
+    try:
+        yield watching
+    finally:
+        display.close()
 
 
-def _finish(outcome: training.Outcome) -> int:
-    """The result table and the report; of a run that was stopped the table alone, which takes no time."""
+def _say(watching: training.Watching, doing: str) -> None:
+    if isinstance(watching.display, Progress):
+        watching.display.preparing(doing)
+
+
+def _finish(outcome: training.Outcome, *, films: bool) -> int:
+    """The result table, films and the report; of a run that was stopped the table alone, which takes no time."""
     console = Console()
     folder: Path = outcome.folder
     if outcome.rows:
-        console.print(result_table([summarise(run) for run in read_runs(folder)]))
+        _print_results(folder, console)
     for member, at in outcome.diverged.items():
         where = f"update {at['update']:,} (environment step {at['env_steps']:,})"
         console.print(
@@ -221,8 +245,33 @@ def _finish(outcome: training.Outcome) -> int:
             markup=False,
         )
         return CODES[outcome.stopped_by]
+    if films:
+        _film(folder, console)
     if outcome.rows:
         from calql.results.report import write_report
 
         console.print(shown(f"report: {write_report([folder])}"), soft_wrap=True, markup=False)
     return DIVERGED if outcome.diverged else 0
+
+
+def _print_results(folder: Path, console: Console) -> None:
+    """The caption by itself: a table as wide as the terminal would cut the last letter off its lines."""
+    table = result_table([summarise(run) for run in read_runs(folder)])
+    caption, table.caption = table.caption, None
+    console.print(table)
+    if caption is not None:
+        console.print(caption, style="dim")
+
+
+def _film(folder: Path, console: Console) -> None:
+    """Films of the first seed, where the task draws itself. They are an extra: the run is whole without them."""
+    from calql.runs.run_films import MOMENTS, FilmedRun, write_films
+
+    try:
+        run = FilmedRun.of(folder)
+        if run.playing.films:
+            write_films(run, run.takes(run.config["seeds"][:1], None, MOMENTS))
+    except Exception as problem:  # of an encoder, a font, a disk: whatever it is, the run is not lost
+        console.print(
+            shown(f"no films: {problem}; try again with: calql render {folder}"), soft_wrap=True, markup=False
+        )

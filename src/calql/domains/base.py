@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import gymnasium
 import numpy as np
+from numpy.typing import NDArray
 
 from calql.data import Dataset
 from calql.data.rewards import EpisodeSummary, RewardRule
@@ -18,6 +19,7 @@ from calql.domains.checks import Certifier
 from calql.domains.scene import Scene
 
 Score = Callable[[Sequence[EpisodeSummary]], float]
+Rectangle = tuple[float, float, float, float]  # x0, y0, x1, y1
 
 
 def success_rate(episodes: Sequence[EpisodeSummary]) -> float:
@@ -58,6 +60,20 @@ class Protocol:
 
 
 @dataclass(frozen=True)
+class StateMap:
+    """States laid out over a plane, at which the values of a policy can be drawn as a map."""
+
+    title: str
+    x: NDArray[np.float64]  # [column], centres
+    y: NDArray[np.float64]  # [row]
+    observations: NDArray[np.float32]  # [row, column, ...]
+    free: NDArray[np.bool_]  # [row, column]: where the agent can be
+    walls: tuple[Rectangle, ...] = ()
+    start: tuple[float, float] | None = None
+    goal: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
 class Task:
     """One benchmark by name: environment, data, score, and the numbers that go with them."""
 
@@ -80,6 +96,8 @@ class Task:
         None  # the score that driving it shows
     )
     stepping: Literal["in-process", "workers"] = "in-process"  # where environments of this cost step fastest
+    state_map: Callable[[Dataset], StateMap] | None = None  # states over a plane, like those of the data
+    films: bool = False  # it draws itself in no time, without OpenGL: a run ends with films of its policies
 
 
 @dataclass(frozen=True)

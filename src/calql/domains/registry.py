@@ -16,7 +16,8 @@ from calql.domains.scene import Scene
 from calql.system.errors import unknown
 from calql.system.registry import Registry
 
-DEFAULT = "point-maze-narrow"
+DEFAULT = "point-maze-quick"
+COMPARED = "calibrate=true,false"  # with the default task, where no method is named either: Cal-QL and CQL
 
 
 def _own() -> Mapping[str, Domain]:
@@ -54,4 +55,4 @@ def get_scene(task: str) -> Scene:
     return Scene()
 
 
-__all__ = ["DEFAULT", "DOMAINS", "Domain", "Task", "all_recipes", "all_tasks", "get_scene", "get_task"]
+__all__ = ["COMPARED", "DEFAULT", "DOMAINS", "Domain", "Task", "all_recipes", "all_tasks", "get_scene", "get_task"]

@@ -39,6 +39,27 @@ class TaskDescription(Protocol):
     def stepping(self) -> Stepping: ...
 
 
+class StateMapDescription(Protocol):
+    """States over a plane, at which Q is drawn as a map."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def x(self) -> NDArray[Any]: ...
+    @property
+    def y(self) -> NDArray[Any]: ...
+    @property
+    def observations(self) -> NDArray[Any]: ...
+    @property
+    def free(self) -> NDArray[np.bool_]: ...
+    @property
+    def walls(self) -> Sequence[Sequence[float]]: ...
+    @property
+    def start(self) -> Sequence[float] | None: ...
+    @property
+    def goal(self) -> Sequence[float] | None: ...
+
+
 @dataclass(frozen=True)
 class Probe:
     """Logged pairs whose Q is compared with their return-to-go."""
@@ -69,6 +90,7 @@ class Plan:
     logged_probe: Probe
     calibration_probe: Probe
     arms: tuple[Arm, ...] = ()  # of a sweep: every seed trains once for each
+    state_map: StateMapDescription | None = None  # where the task has one
 
     @property
     def seeds(self) -> list[int]:
@@ -128,6 +150,7 @@ def make_plan(
     held_out: Dataset | None,
     discount: float,
     arms: tuple[Arm, ...] = (),
+    state_map: StateMapDescription | None = None,
 ) -> Plan:
     """Value the data, fit the reference, choose the probes. `data` have actions in [-1, 1]."""
     rewards = replace(task.rewards, failure_test=options.failure_test)
@@ -145,7 +168,7 @@ def make_plan(
     if held_out is not None:
         returns = over_episodes(MonteCarlo(task.rewards, discount), Fit(held_out, task.rewards, discount))
         calibration = _probe(held_out, returns, held_out=True)
-    return Plan(label, task, method, options, inputs, logged, calibration, arms)
+    return Plan(label, task, method, options, inputs, logged, calibration, arms, state_map)
 
 
 def _episode_returns(data: Dataset) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from calql.engine import mixing
 from calql.engine.counters import Counts
 from calql.engine.health import Health, Stands, are_sound, duplicate, keep_sound, newly_lost
 from calql.engine.replay import Replay, insert
-from calql.methods.base import Method, Metrics, Spec, Transitions
+from calql.methods.base import Method, Metrics, Spec, TimeStep, Transitions
 
 Arrays = list[jax.Array]
 SHORT = 12  # such parts of a block go on online while a seed waits for its round
@@ -174,6 +174,22 @@ class Program:
     def values(self, state: Any, observations: jax.Array, actions: jax.Array) -> jax.Array | None:
         """Q [seed, batch] of logged pairs, or None."""
         return jax.vmap(lambda one: self.method.value(one, observations, actions))(state)
+
+    @partial(jax.jit, static_argnums=0)
+    def values_of_policies(self, state: Any, observations: jax.Array) -> jax.Array | None:
+        """Q [seed, batch] of what each seed's policy does at these observations when it does not explore, or None."""
+
+        def one(state: Any) -> jax.Array | None:
+            policy = self.method.policy(state)
+            start = self.method.start(policy)
+
+            def act(observation: jax.Array) -> jax.Array:
+                time_step = TimeStep(observation, jnp.float32(0.0), jnp.int32(0))
+                return self.method.act(policy, start, time_step, jax.random.key(0), explore=False)[0]
+
+            return self.method.value(state, observations, jax.vmap(act)(observations))
+
+        return jax.vmap(one)(state)
 
     @partial(jax.jit, static_argnums=0)
     def policies(self, state: Any) -> Any:

@@ -19,6 +19,7 @@ from calql.engine.counters import Counters, Counts, Seeds
 from calql.engine.episodes import Episode
 from calql.engine.evaluation import Evaluations
 from calql.engine.health import Health, duplicate, lost_in, require_sound
+from calql.engine.maps import BEFORE, END, FIRST, Maps, states_of
 from calql.engine.mixing import offline_rows
 from calql.engine.output import Output
 from calql.engine.plan import Plan, Probe
@@ -52,8 +53,10 @@ class Run:
         sinks: Sequence[Sink] = (),
         stop: Stop = Never(),
         on_save: Callable[[Saved], None] | None = None,
+        on_switch: Callable[[Saved], None] | None = None,
     ) -> None:
-        self.plan, self.options, self.folder, self._stop, self._on_save = plan, plan.options, folder, stop, on_save
+        self.plan, self.options, self.folder, self._stop = plan, plan.options, folder, stop
+        self._on_save, self._on_switch = on_save, on_switch
         self._count = len(plan.members)
         self.output = Output(plan, folder, display, sinks)
         self.checkpoints = Checkpoints(folder / CHECKPOINTS)
@@ -109,6 +112,7 @@ class Run:
                 self.save()
                 last_saved = time.monotonic()
         self._write_calibration("end")
+        self._map(END, np.ones(self._count, bool))
         self._note_speed()
         self.save()
         return True
@@ -186,9 +190,15 @@ class Run:
         self._train(self._online_block(), partial(self._play_evaluations, policies))
 
     def _switch(self) -> None:
-        """Evaluate as 'offline', then go on online with the same parameters, moments and data."""
+        """Evaluate as 'offline', then go on online with the same parameters, moments and data.
+
+        What shows this moment later is written before the checkpoint behind it: who resumes there need not come back.
+        """
         self._play_evaluations(self._begin_evaluation(np.ones(self._count, bool), switch=True))
         self._write_calibration("switch")
+        self._map(BEFORE, np.ones(self._count, bool))
+        if self._on_switch is not None:
+            self._on_switch(self.saved)
         method, state = self._switched(self.learning.state)
         self.program = Program(method)
         self.learning = self.program.fresh(state, self.learning.updates, self.plan.inputs.logged)
@@ -324,6 +334,8 @@ class Run:
         needed = who if also is None else who | also
         policies = self.program.policies(self.learning.state) if needed.any() else None
         if who.any():
+            if self.online:
+                self._map(FIRST, who & (self.counters.evaluated_at == 0))
             q = self._values(self.plan.logged_probe)
             self.evaluations.begin(who, self.learning, self.health, q, online=self.online, switch=switch)
             self.learning = clear_sums(self.learning, jnp.asarray(who))
@@ -350,6 +362,16 @@ class Run:
 
     def _values(self, probe: Probe) -> jax.Array | None:
         return self.program.values(self.learning.state, jnp.asarray(probe.observations), jnp.asarray(probe.actions))
+
+    def _map(self, moment: str, who: Seeds) -> None:
+        """Q of the chosen seeds' policies over the task's plane of states, if it has one and they have a Q."""
+        plane = self.plan.state_map
+        if plane is None or not who.any():
+            return
+        q = self.program.values_of_policies(self.learning.state, jnp.asarray(states_of(plane)))
+        if q is not None:
+            values, members = np.asarray(q), self.plan.members
+            Maps(self.folder, plane).add(moment, {members[i]: values[i] for i in np.flatnonzero(who).tolist()})
 
     def _write_calibration(self, moment: str) -> None:
         probe = self.plan.calibration_probe

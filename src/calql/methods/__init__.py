@@ -5,6 +5,7 @@ A method of another package comes by an entry point of the group `calql.methods`
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import pkgutil
 from collections.abc import Mapping
@@ -54,6 +55,18 @@ def method_entry(name: str) -> Entry:
     return METHODS[name]
 
 
+def same_method(name: str, changes: Mapping[str, Any]) -> str | None:
+    """The method that this one is with some options changed, if it has a name: CQL is Cal-QL with calibrate=False."""
+    entry = method_entry(name)
+    wanted = {**vars(entry.options()), **changes}
+    for other in METHODS:
+        with contextlib.suppress(UserError):  # a broken package brings no name
+            each = METHODS[other]
+            if (each.make, each.sets, vars(each.options())) == (entry.make, entry.sets, wanted):
+                return other
+    return None
+
+
 def check_combination(
     name: str, method: Method, *, reference: str = "none", mixing: float = POOLED, image: bool = False
 ) -> None:
@@ -86,4 +99,4 @@ def preset(name: str, method: str) -> Mapping[str, Any]:
     return known[name]
 
 
-__all__ = ["METHODS", "PRESETS", "Entry", "Method", "check_combination", "method_entry", "preset"]
+__all__ = ["METHODS", "PRESETS", "Entry", "Method", "check_combination", "method_entry", "preset", "same_method"]

@@ -14,12 +14,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from calql.results.arms import Member, member_of
+from calql.results.arms import ARM, Member, member_of, named
 from calql.results.metrics import Row
 from calql.system.errors import shown
 
 HEARTBEAT_S = 15.0
 BARS = "▁▂▃▄▅▆▇█"
+SHOWN = 30  # evaluations of a sparkline
 
 
 class Display(Protocol):
@@ -80,7 +81,7 @@ class Progress:
         self._pace_from: tuple[int, float] | None = None  # steps and time at the start of this phase
         self._last: dict[Member, float] = {}  # latest score of each seed
         self._heard: set[Member] = set()  # seeds evaluated since the last line about scores
-        self._history: list[float] = []  # mean over seeds, one per line about scores
+        self._history: dict[str, list[float]] = {}  # of each arm ("" without), one mean per line about scores
         self._started = self._spoke = clock()
 
     @property
@@ -94,13 +95,17 @@ class Progress:
         widgets = self._console.is_jupyter and importlib.util.find_spec("ipywidgets") is not None
         return self._console.is_terminal or widgets
 
+    def preparing(self, text: str) -> None:
+        """What is being done before a run begins, so that nobody looks at a blank screen."""
+        self._console.print(shown(f"{text} ..."), style="dim", markup=False, highlight=False, soft_wrap=True)
+
     def start(self, total_updates: int, total_env_steps: int, label: str) -> None:
         self._totals = {"offline": total_updates, "online": total_env_steps}
         self._label = shown(label)
         self._started = self._spoke = self._clock()
         if self._draws:
-            self._live = Live(self._view(), console=self._console, refresh_per_second=4, get_renderable=self._view)
-            self._live.start()
+            self._live = Live(console=self._console, refresh_per_second=4, get_renderable=self._view)
+            self._live.start(refresh=True)
         else:
             self._line(label)
 
@@ -124,8 +129,8 @@ class Progress:
         if self._heard < self._last.keys():
             return
         self._heard.clear()
-        if self._last:
-            self._history.append(float(np.mean(list(self._last.values()))))
+        for arm, scores in self._by_arm().items():
+            self._history.setdefault(arm, []).append(float(np.mean(scores)))
         if self._live is None:
             switch = "  (switch)" if any(row.get("switch") for row in rows) else ""
             self._line(f"{self._where()}  {self._score()}{switch}")
@@ -135,7 +140,9 @@ class Progress:
         self._console.print(shown(text), markup=False, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
+        """What was drawn stays, unless nothing had happened yet: no empty bars above an error."""
         if self._live is not None:
+            self._live.transient = not (self._updates or self._env_steps or self._last)
             self._live.stop()
             self._live = None
 
@@ -161,12 +168,12 @@ class Progress:
         return (self._totals[self._phase] - done) * (self._clock() - since) / (done - steps) if done > steps else None
 
     def _rate(self) -> str:
-        texts = (
+        texts = [
             f"{rate:,.0f} {unit}/s"
             for rate, unit in zip(self._rates, ("updates", "env steps"), strict=True)
             if rate > 0
-        )
-        return ", ".join(texts)
+        ]
+        return ", ".join(texts) + (" per seed" if texts else "")
 
     def _where(self) -> str:
         """Phase, how far, rate and time left on one line."""
@@ -180,32 +187,57 @@ class Progress:
         ]
         return "  ".join(part for part in parts if part)
 
+    def _by_arm(self) -> dict[str, list[float]]:
+        """The latest scores of the seeds of each arm; of a run without arms, under no name."""
+        found: dict[str, list[float]] = {}
+        for member, score in self._last.items():
+            found.setdefault(named(member).get(ARM, ""), []).append(score)
+        return found
+
     def _score(self) -> str:
-        if not self._last:
-            return "no score yet"
-        scores = list(self._last.values())
-        spread = f" ({min(scores):.2f} to {max(scores):.2f})" if len(scores) > 1 else ""
-        return f"score {np.mean(scores):.2f}{spread}"
+        texts = [f"{arm} {_spread(scores)}".strip() for arm, scores in self._by_arm().items()]
+        return "score " + ", ".join(texts) if texts else "no score yet"
 
     def _view(self) -> RenderableType:
+        """Fits 80 columns: a row a phase, one for the pace, one for the score of each arm."""
+        elapsed = f"  {clock_text(self._clock() - self._started)}"
         table = Table.grid(padding=(0, 2))
         for phase, unit in (("offline", "updates"), ("online", "env steps")):
-            total, done = self._totals[phase], self._done(phase)
-            if not total:
-                continue
-            here = phase == self._phase
-            left = self._left() if here else None
+            if self._totals[phase]:
+                table.add_row(*self._row(phase, unit))
+        begun = self._updates or self._env_steps
+        pace = self._rate() if begun else "compiling the program, which takes some seconds the first time"
+        return Group(
+            Text.assemble((self._label, "bold"), (elapsed, "dim")), table, Text(pace, style="dim"), *self._scores()
+        )
+
+    def _row(self, phase: str, unit: str) -> list[RenderableType]:
+        """Of one phase: how far it is, and the time left where it is the one that goes on."""
+        total, done, here = self._totals[phase], self._done(phase), phase == self._phase
+        left = self._left() if here and done < total else None
+        return [
+            Text(phase, style="bold cyan" if here else "dim", no_wrap=True),
+            ProgressBar(total=total, completed=done, width=20),
+            Text(f"{done:,}/{total:,} {unit}", style="" if here else "dim", no_wrap=True),
+            Text("" if left is None else f"{clock_text(left)} left", no_wrap=True),
+        ]
+
+    def _scores(self) -> list[RenderableType]:
+        """The score of each arm, a line each, and how it came to it."""
+        if not self._last:
+            return [Text("no score yet", style="dim")]
+        table = Table.grid(padding=(0, 2))
+        for arm, scores in self._by_arm().items():
+            bars = sparkline(self._history.get(arm, [])[-SHOWN:])
             table.add_row(
-                Text(phase, style="bold cyan" if here else "dim"),
-                ProgressBar(total=total, completed=done, width=28),
-                Text(f"{done:,}/{total:,} {unit}", style="" if here else "dim"),
-                Text(self._rate() if here else "", style="dim"),
-                Text(f"{clock_text(left)} left" if left is not None and done < total else ""),
+                Text(f"score {arm}".strip()), Text(_spread(scores), style="bold green"), Text(bars, style="green")
             )
-        elapsed = clock_text(self._clock() - self._started)
-        head = Text.assemble((self._label, "bold"), (f"  {elapsed}", "dim"))
-        score = Text.assemble((self._score(), "bold green"), "  ", (sparkline(self._history[-60:]), "green"))
-        return Group(head, table, score)
+        return [table]
+
+
+def _spread(scores: Sequence[float]) -> str:
+    spread = f" ({min(scores):.2f} to {max(scores):.2f})" if len(scores) > 1 else ""
+    return f"{np.mean(scores):.2f}{spread}"
 
 
 def sparkline(values: Sequence[float], low: float = 0.0, high: float = 1.0) -> str:

@@ -1,96 +1,132 @@
-"""An episode as a film: `render` plays a task and writes a GIF or an MP4.
+"""An episode as pictures: a policy plays, the environment draws, and each picture says where the episode stands.
 
-MuJoCo draws with OpenGL, which a machine may not have; pick-and-place draws itself and always works.
+MuJoCo draws with OpenGL, which a machine may not have; the point maze and pick-and-place draw themselves and always
+work.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
-import math
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from calql.domains.own.tasks import MakeEnv
+from calql.runs.frames import Picture, captioned
 from calql.system.errors import UserError
-from calql.system.extras import extra
 
 Act = Callable[[NDArray[Any]], NDArray[Any]]
-Picture = NDArray[np.uint8]
 
-FASTEST = 25  # frames per second of the film; faster tasks show every second frame, or every fourth
-LARGEST = 320  # pixels along a side
+RATE = 25.0  # steps a second of an environment that does not say
 NO_GL = (
     "on Debian and Ubuntu: apt install libegl1 libgl1-mesa-dri and set MUJOCO_GL=egl, "
     "or apt install libosmesa6 and set MUJOCO_GL=osmesa"
 )
 
 
-def render(task_name: str, out: str | Path, policy: Act | None = None, seed: int = 0) -> Path:
-    """Play one episode of a task and film it; without a policy the actions are random.
+@dataclass(frozen=True)
+class Shot:
+    """A picture, and where the episode stands in it."""
 
-    The file's ending decides: .gif, or .mp4 where imageio's ffmpeg is installed.
-    """
-    out = Path(out)
-    if out.suffix not in (".gif", ".mp4"):
-        raise UserError(f"cannot write a film as '{out.suffix}'", where=str(out), mend="name it .gif or .mp4")
+    picture: Picture
+    step: int
+    limit: int
+    seconds: float  # of the environment's own time
+    reward: float  # of the step before
+    total: float
+    success: bool
+    over: bool
+
+    @property
+    def line(self) -> str:
+        earned = f"reward {self.reward:.3g}   return {self.total:.4g}"
+        return f"{self.seconds:.1f} s   step {self.step} of {self.limit}   {earned}"
+
+    @property
+    def verdict(self) -> str:
+        if self.success:
+            return "success"
+        return "no success" if self.over else ""
+
+
+@dataclass(frozen=True)
+class Film:
+    """Captioned pictures and how many of them are a second."""
+
+    pictures: list[Picture]
+    rate: float
+
+
+def prepare_gl() -> None:
+    """MuJoCo reads it when it is imported, so before an environment is; without a screen EGL draws."""
     if "DISPLAY" not in os.environ:
-        os.environ.setdefault("MUJOCO_GL", "egl")  # read when MuJoCo is imported, so before the task is
-    from calql.domains.registry import get_task
+        os.environ.setdefault("MUJOCO_GL", "egl")
 
-    task = get_task(task_name)
-    env = _with_camera(task.make_env)
+
+def filmed(make_env: MakeEnv, policy: Act | None, title: str, *, seed: int, limit: int, size: int) -> Film:
+    """One captioned episode; without a policy the actions are random."""
+    env = with_camera(make_env)
     try:
-        pictures = list(film(env, policy or _random(env, seed), seed, task.episode_limit))
+        shots = list(play(env, policy or _random(env, seed), seed, limit))
     finally:
         with contextlib.suppress(Exception):  # a drawing context that was never made cannot be closed
             env.close()
-    return write(out, pictures, float(env.metadata.get("render_fps", FASTEST)))
+    pictures = [captioned(shot.picture, title, shot.line, shot.verdict, size=size) for shot in shots]
+    return Film(pictures, _rate(env))
 
 
-def film(env: gymnasium.Env[Any, Any], policy: Act, seed: int, limit: int) -> Iterator[Picture]:
+def play(env: gymnasium.Env[Any, Any], policy: Act, seed: int, limit: int) -> Iterator[Shot]:
     """The picture before each step of an episode, and the one after the last."""
     observation, _ = env.reset(seed=seed)
-    yield _picture(env)
-    for _ in range(limit):
-        observation, _, terminated, truncated, _ = env.step(policy(observation))
-        yield _picture(env)
-        if terminated or truncated:
+    rate, total, success = _rate(env), 0.0, False
+    yield Shot(_picture(env), 0, limit, 0.0, 0.0, 0.0, success=False, over=False)
+    for step in range(1, limit + 1):
+        observation, reward, terminated, truncated, info = env.step(policy(observation))
+        total += float(reward)
+        success = success or bool(info.get("success", info.get("is_success", False)))
+        over = bool(terminated or truncated or step == limit)
+        yield Shot(_picture(env), step, limit, step / rate, float(reward), total, success, over)
+        if over:
             return
 
 
-def write(out: Path, pictures: list[Picture], rate: float) -> Path:
-    """Write the film, at most so many pictures a second as an eye needs."""
-    imageio = extra("imageio.v2", "a film")
-    every = max(1, math.ceil(rate / FASTEST))
-    shown: list[Any] = [*pictures[:-1:every], pictures[-1]]
-    out.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        if out.suffix == ".gif":
-            imageio.mimsave(out, shown, format="GIF", duration=1000.0 * every / rate, loop=0)
-        else:
-            imageio.mimsave(out, shown, fps=rate / every)
-    except (ImportError, ValueError) as problem:
-        mend = "write a .gif, or pip install 'calql[films]'"
-        raise UserError(f"cannot be written ({problem})", where=str(out), mend=mend) from None
-    return out
-
-
-def _with_camera(make_env: Callable[..., gymnasium.Env[Any, Any]]) -> gymnasium.Env[Any, Any]:
+def with_camera(make_env: Callable[..., gymnasium.Env[Any, Any]]) -> gymnasium.Env[Any, Any]:
+    """An environment that draws itself, if it can."""
     try:
         env = make_env(render_mode="rgb_array")
     except TypeError:  # an environment without that option
         return make_env()
+    except UserError:
+        raise
+    except Exception as problem:  # MuJoCo looks for OpenGL while it is imported
+        if _is_about_gl(problem):
+            raise _no_gl(problem) from None
+        raise
     simulation = getattr(env, "simulation", None)
     if simulation is not None:
         simulation.draw_plainly()
     return env
+
+
+def _is_about_gl(problem: Exception) -> bool:
+    """Whether it comes up out of the modules that load OpenGL."""
+    trace, modules = problem.__traceback__, []
+    while trace is not None:
+        modules.append(str(trace.tb_frame.f_globals.get("__name__", "")))
+        trace = trace.tb_next
+    return any(name.partition(".")[0] == "OpenGL" or name.startswith("mujoco.") for name in modules)
+
+
+def _no_gl(problem: Exception) -> UserError:
+    kind = type(problem).__name__
+    return UserError(f"this machine has no OpenGL that MuJoCo can draw with ({kind})", mend=NO_GL)
 
 
 def _picture(env: gymnasium.Env[Any, Any]) -> Picture:
@@ -102,13 +138,14 @@ def _picture(env: gymnasium.Env[Any, Any]) -> Picture:
     except NotImplementedError:
         drawn = None
     except Exception as problem:
-        kind = type(problem).__name__
-        raise UserError(f"this machine has no OpenGL that MuJoCo can draw with ({kind})", mend=NO_GL) from None
+        raise _no_gl(problem) from None
     if drawn is None:
         raise UserError("the environment draws no pictures", mend="give it render_mode='rgb_array'")
-    picture = np.asarray(drawn, np.uint8)
-    coarser = math.ceil(max(picture.shape) / LARGEST)
-    return picture[::coarser, ::coarser]
+    return np.asarray(drawn, np.uint8)
+
+
+def _rate(env: gymnasium.Env[Any, Any]) -> float:
+    return float(env.metadata.get("render_fps") or RATE)
 
 
 def _random(env: gymnasium.Env[Any, Any], seed: int) -> Act:

@@ -15,7 +15,7 @@ from typing import Any
 from calql.engine.checkpoint import PARTIAL, as_disk_error, whole
 from calql.results.metrics import write_atomically
 from calql.system.errors import UserError
-from calql.system.run_files import CHECKPOINTS, CONFIG, DATA, LOCK, METRICS, STATUS
+from calql.system.run_files import CHECKPOINTS, CONFIG, DATA, FILMS, LOCK, METRICS, STATUS
 
 SET_UP = (CONFIG, STATUS, LOCK, DATA)  # all that is there before a run begins, besides an empty folder of checkpoints
 ASIDE = re.compile(r"\..+\.[0-9a-f]{32}")  # a file that was being written when its process was killed
@@ -103,7 +103,7 @@ def _names(folder: Path) -> list[str]:
 
 def clean(folder: Path) -> None:
     """Remove what a kill left of files that were being written; nobody else may be at work."""
-    for path in folder.iterdir():
+    for path in (*folder.iterdir(), *(folder / FILMS).glob(".*")):
         if ASIDE.fullmatch(path.name) and not path.is_dir():
             path.unlink(missing_ok=True)
     for path in (folder / CHECKPOINTS).glob(f"*{PARTIAL}"):

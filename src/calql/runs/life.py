@@ -43,7 +43,7 @@ from calql.runs.trust import remember, trust_run
 from calql.system.compiled import keep_compiled
 from calql.system.errors import Diverged, UserError
 from calql.system.options import Checked
-from calql.system.run_files import CONFIG, METRICS, POLICY
+from calql.system.run_files import CONFIG, METRICS, POLICY, POLICY_AT_SWITCH
 
 OWN = ("episode_limit", "reward_scale", "reward_shift", "score")  # options that describe a task
 STOPPED = "stopped: go on with --resume"
@@ -179,7 +179,7 @@ def start(
                     write_json(place / CONFIG, config)
                 stops.check()
                 sinks = make_sinks(place, watching.tensorboard, watching.wandb, config)
-                run = Run(plan, place, watching.display, sinks, stops, _policies_to(place, experiment, plan))
+                run = Run(plan, place, watching.display, sinks, stops, *_policies_to(place, experiment, plan))
             except BaseException as error:
                 discard(place)
                 raise _mendable(error, place) from error
@@ -196,14 +196,14 @@ def start_or_resume(folder: Path, watching: Watching, begin: Callable[[], Outcom
     return begin()
 
 
-def _policies_to(folder: Path, experiment: Prepared, plan: Plan) -> Callable[[Saved], None]:
-    """Writes `policy/` with each checkpoint."""
+def _policies_to(folder: Path, experiment: Prepared, plan: Plan) -> Iterator[Callable[[Saved], None]]:
+    """What writes `policy/` with each checkpoint, and what writes `policy-at-switch/` at the switch."""
     described = record.describe_policies(experiment, plan)
 
-    def write(saved: Saved) -> None:
-        write_policies(folder / POLICY, {**described, **record.standing(saved)}, saved.policies)
+    def write(name: str, saved: Saved) -> None:
+        write_policies(folder / name, {**described, **record.standing(saved)}, saved.policies)
 
-    return write
+    return (partial(write, name) for name in (POLICY, POLICY_AT_SWITCH))
 
 
 def resume(
@@ -245,7 +245,7 @@ def resume(
         sinks = make_sinks(folder, watching.tensorboard, watching.wandb, config)
         plan = preparation.plan(experiment)
         try:
-            run = Run(plan, folder, watching.display, sinks, stops, _policies_to(folder, experiment, plan))
+            run = Run(plan, folder, watching.display, sinks, stops, *_policies_to(folder, experiment, plan))
         except OSError as error:
             raise as_disk_error(error, folder) from error
         _take_up(run, folder, watching.display)

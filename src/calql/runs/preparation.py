@@ -130,7 +130,8 @@ def plan(experiment: Prepared) -> Plan:
     arms = arms_of(choice, experiment.options)
     label = f"{choice.method} on {task.name}, {seeds}{f' of each of {len(arms)} arms' if arms else ''}"
     discount = getattr(experiment.options, "discount", DISCOUNT)
-    made = make_plan(label, task, method, experiment.run, experiment.data, held_out, discount, arms)
+    plane = None if task.state_map is None else task.state_map(experiment.data)
+    made = make_plan(label, task, method, experiment.run, experiment.data, held_out, discount, arms, plane)
     if made.workers:
         require_sendable(task.make_env, task.name)
     return made

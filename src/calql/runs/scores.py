@@ -63,7 +63,7 @@ def evaluate(
         trust_run(folder)
     config = record.read_config(folder)
     run, _ = record.recorded_options(config, folder)
-    playing, policies = _playing(folder, config, env), policies_of(folder)
+    playing, policies = playing_of(folder, config, env), policies_of(folder)
     setup = RolloutSetup(playing.make_env, policies.method, playing.episode_limit, run.step_timeout, real=run.real)
     workers = worker_processes(run, playing.stepping, beside=on_accelerator())
     if workers:
@@ -100,16 +100,18 @@ def _scores(
 
 
 @dataclass(frozen=True)
-class _Playing:
+class Playing:
     """What episodes of a run are played in, and how they are scored."""
 
     make_env: MakeEnv
     episode_limit: int
     score: Score
     stepping: Stepping = "in-process"
+    films: bool = False  # drawn in no time
 
 
-def _playing(folder: Path, config: Mapping[str, Any], env: MakeEnv | None) -> _Playing:
+def playing_of(folder: Path, config: Mapping[str, Any], env: MakeEnv | None = None) -> Playing:
+    """The environment and the score of a run, without its data."""
     choice = options_from(Choice, "choice", config, folder)
     require_trusted(choice.env, folder)
     make_env = given.env_of(folder, config) if env is None else env
@@ -118,18 +120,18 @@ def _playing(folder: Path, config: Mapping[str, Any], env: MakeEnv | None) -> _P
         return _of_task(folder, config, choice)
     if "score_range" not in known:  # a run of before: its data say it
         task = record.from_config(folder, env=env)[0].task
-        return _Playing(task.make_env, task.episode_limit, task.score)
+        return Playing(task.make_env, task.episode_limit, task.score)
     try:
         score = success_rate if known["score"] == "success" else NormalisedReturn(*map(float, known["score_range"]))
         limit = int(known["episode_limit"])
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(folder / CONFIG, f"has no score or episode limit ({error!r})") from None
-    return _Playing(make_env or env_maker(str(choice.env)), limit, score)
+    return Playing(make_env or env_maker(str(choice.env)), limit, score)
 
 
-def _of_task(folder: Path, config: Mapping[str, Any], choice: Choice) -> _Playing:
+def _of_task(folder: Path, config: Mapping[str, Any], choice: Choice) -> Playing:
     try:
         task, _, _ = resolve_task(dataclasses.replace(choice, task=config["task"], dataset=None))
     except UserError:
         raise record.not_found(config, folder) from None
-    return _Playing(task.make_env, task.episode_limit, task.score, task.stepping)
+    return Playing(task.make_env, task.episode_limit, task.score, task.stepping, task.films)

@@ -168,6 +168,8 @@ RANGES: Mapping[str, Range] = {
     "start": NOT_NEGATIVE,
     "seed": NOT_NEGATIVE,
     "size": FROM_ONE,
+    "policies": NOT_NEGATIVE,
+    "pixels": Range(480.0, 2160.0),
     "processes": Range(1.0, 1024.0),
     "jobs": Range(1.0, 1024.0),
     "port": Range(0.0, 65535.0),

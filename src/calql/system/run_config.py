@@ -9,13 +9,20 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from calql.system.errors import UserError, of_system
-from calql.system.run_files import CHECKPOINTS, CONFIG, PLOTS, POLICY, TENSORBOARD
+from calql.system.run_files import CHECKPOINTS, CONFIG, FILMS, PLOTS, POLICY, POLICY_AT_SWITCH, TENSORBOARD
 
 Options = TypeVar("Options")
 PARTS = {"choice": dict, "run": dict, "options": dict, "dataset": dict, "seeds": list, "task": str, "method": str}
 SINCE = {"origins": dict}  # which runs of before lack
 
-WRITTEN_INSIDE = (CHECKPOINTS, POLICY, PLOTS, TENSORBOARD)  # folders of a run folder that are written to
+WRITTEN_INSIDE = (
+    CHECKPOINTS,
+    POLICY,
+    POLICY_AT_SWITCH,
+    PLOTS,
+    FILMS,
+    TENSORBOARD,
+)  # folders of a run folder that are written to
 
 
 def read_config(folder: Path) -> dict[str, Any]:

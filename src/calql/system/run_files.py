@@ -8,8 +8,11 @@ METRICS = "metrics.jsonl"  # a row for each evaluation of each seed
 SPEED = "speed.jsonl"
 LOCK = ".lock"  # of the process at work
 SUMMARY, REPORT = "summary.json", "report.html"
+MAPS = "maps.json"  # Q over a plane of states, where the task has one
 DATA = "data.npz"  # those that a program gave as a Dataset
 CHECKPOINTS, POLICY, PLOTS, TENSORBOARD = "checkpoints", "policy", "plots", "tensorboard"  # folders
+POLICY_AT_SWITCH = "policy-at-switch"  # as `policy`, of the last moment before the online phase
+FILMS, FILM_LIST = "films", "films.json"  # a folder, and in it what its films show
 MOMENTS = ("switch", "end")  # when Q is compared with returns
 
 

@@ -184,13 +184,24 @@ class AntMazeEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
     def render(self) -> Any:
         """The whole maze from above; needs an OpenGL library (MUJOCO_GL=egl or osmesa)."""
         if self._renderer is None:
-            self._renderer = mujoco.Renderer(self.model, 240, 320)
+            self._renderer = mujoco.Renderer(self.model, 480, 640)
         rows, columns = len(MAZES[self.maze]), len(MAZES[self.maze][0])
         camera = mujoco.MjvCamera()
         camera.lookat[:] = [(columns - 3) / 2 * CELL, (rows - 3) / 2 * CELL, 0.0]
         camera.distance, camera.elevation, camera.azimuth = 1.3 * CELL * rows, -90.0, 90.0
         self._renderer.update_scene(self.data, camera)
+        self._mark_goal(self._renderer.scene)
         return self._renderer.render()
+
+    def _mark_goal(self, scene: mujoco.MjvScene) -> None:
+        """A green disc on the floor, as wide as what counts as reached; in the picture alone, not in the world."""
+        geom = scene.geoms[scene.ngeom]
+        size = np.array([GOAL_RADIUS, GOAL_RADIUS, 0.02])
+        place = np.array([self.goal[0], self.goal[1], 0.03])
+        colour = np.array([0.13, 0.59, 0.33, 1.0], np.float32)
+        mujoco.mjv_initGeom(geom, mujoco.mjtGeom.mjGEOM_CYLINDER, size, place, np.eye(3).reshape(-1), colour)
+        geom.specular = geom.reflectance = 0.0  # the lamp above would make it white
+        scene.ngeom += 1
 
     def close(self) -> None:
         if self._renderer is not None:

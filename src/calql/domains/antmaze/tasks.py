@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from calql.data import Dataset
 from calql.data.rewards import RewardRule
-from calql.domains.antmaze.env import AntMazeEnv
-from calql.domains.base import Protocol, Task, success_rate
+from calql.domains.antmaze.env import CELL, MAZES, AntMazeEnv, cells, centre, middle_goal
+from calql.domains.base import Protocol, StateMap, Task, success_rate
+from calql.domains.common.planes import over_maze
 from calql.domains.datasets import load
 
 OPTIONS: Mapping[str, Any] = {
@@ -37,6 +39,11 @@ PROTOCOL = Protocol(
 )
 
 
+def state_map(maze: str, data: Dataset) -> StateMap:
+    """A maze as a map of states, with the joints and velocities of the nearest logged step."""
+    return over_maze(data, MAZES[maze], centre, CELL, start=cells(maze, "R")[0], goal=middle_goal(maze))
+
+
 def _task(name: str, maze: str, summary: str, limit: int = 1000) -> Task:
     return Task(
         name=name,
@@ -50,6 +57,7 @@ def _task(name: str, maze: str, summary: str, limit: int = 1000) -> Task:
         protocol=PROTOCOL,
         options=OPTIONS,
         stepping="workers",
+        state_map=partial(state_map, maze),
     )
 
 

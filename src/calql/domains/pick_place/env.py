@@ -107,8 +107,8 @@ class PickPlace(gymnasium.Env[Image, Floats]):
         return self._observe(), float(success), success, truncated, {"success": success}
 
     def render(self) -> Image:
-        """What the policy sees, four times as fine."""
-        still = _still(self.state, 4 * SIZE)
+        """What the policy sees, ten times as fine."""
+        still = _still(self.state, 10 * SIZE)
         return _moving(self.state, still).image()
 
     def _repaint(self) -> None:

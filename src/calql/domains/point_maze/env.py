@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calql.domains.common.simulation import Simulation, robotics
+from calql.domains.point_maze.drawing import Drawing
 
 U_TURN = ("1111111", "1r00001", "1111101", "1g00001", "1111111")
 ACTION_REPEAT = 5
@@ -35,9 +36,10 @@ class PointMaze(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
             maze_map=cells,
             reward_type="sparse",
             continuing_task=False,
-            render_mode=render_mode,
         )
         self.render_mode = render_mode
+        self._drawing = Drawing(maze, GOAL_RADIUS) if render_mode == "rgb_array" else None
+        self._trail: list[tuple[float, float]] = []  # where the ball was, while it is drawn
         self.maze.position_noise_range = position_noise
         os.remove(self.maze.tmp_xml_file_path)
         point = self.maze.point_env
@@ -50,6 +52,7 @@ class PointMaze(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
         super().reset(seed=seed)
         observation, _ = self.maze.reset(seed=seed, options=options)
+        self._trail.clear()
         return observation["observation"].astype(np.float32), {"success": False}
 
     def step(self, action: NDArray[np.float32]) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
@@ -63,7 +66,13 @@ class PointMaze(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
         return state.astype(np.float32), float(success), success, False, {"success": success}
 
     def render(self) -> Any:
-        return self.maze.render()
+        """The maze from above, with the way since the first picture of the episode."""
+        if self._drawing is None:
+            return None
+        x, y = map(float, self.maze.point_env.data.qpos)
+        self._trail.append((x, y))
+        goal_x, goal_y = map(float, self.maze.goal)
+        return self._drawing.picture((x, y), (goal_x, goal_y), self._trail)
 
     def close(self) -> None:
         self.maze.close()

@@ -18,10 +18,11 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from calql.data.choices import MASK
 from calql.system.errors import UserError
 from calql.system.extras import extra
 
-Act = Callable[[NDArray[Any]], NDArray[Any]]
+Act = Callable[..., Any]  # of an observation, and of `mask` where the environment gives one
 Picture = NDArray[np.uint8]
 
 FASTEST = 25  # frames per second of the film; faster tasks show every second frame, or every fourth
@@ -56,10 +57,11 @@ def render(task_name: str, out: str | Path, policy: Act | None = None, seed: int
 
 def film(env: gymnasium.Env[Any, Any], policy: Act, seed: int, limit: int) -> Iterator[Picture]:
     """The picture before each step of an episode, and the one after the last."""
-    observation, _ = env.reset(seed=seed)
+    observation, info = env.reset(seed=seed)
     yield _picture(env)
     for _ in range(limit):
-        observation, _, terminated, truncated, _ = env.step(policy(observation))
+        mask = {"mask": info[MASK]} if MASK in info else {}
+        observation, _, terminated, truncated, info = env.step(policy(observation, **mask))
         yield _picture(env)
         if terminated or truncated:
             return
@@ -113,4 +115,6 @@ def _picture(env: gymnasium.Env[Any, Any]) -> Picture:
 
 def _random(env: gymnasium.Env[Any, Any], seed: int) -> Act:
     env.action_space.seed(seed)
+    if isinstance(env.action_space, gymnasium.spaces.Discrete):
+        return lambda observation, mask=None: env.action_space.sample(None if mask is None else np.int8(mask))
     return lambda observation: np.asarray(env.action_space.sample())

@@ -1,4 +1,4 @@
-"""Losses of discrete actions by hand: two actions, with and without a forbidden one; gradients by finite differences."""
+"""Losses of discrete actions by hand: two actions, one forbidden or none; gradients by finite differences."""
 
 from __future__ import annotations
 

@@ -164,6 +164,8 @@ def _random_action(rng: np.random.Generator, space: Actions, info: dict[str, Any
     if isinstance(space, spaces.Box):
         return rng.uniform(space.low, space.high).astype(space.dtype)
     allowed = mask_in(info, int(space.n))
+    if allowed is not None and not allowed.any():
+        raise ValueError(f"its {MASK} forbids every action")
     return space.start + rng.choice(np.arange(space.n) if allowed is None else np.flatnonzero(allowed))
 
 

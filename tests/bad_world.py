@@ -113,6 +113,19 @@ def _hollow(file: h5py.File, path: Path) -> None:
     file.create_dataset("rewards", (2**50,), np.float32, chunks=(2**20,))
 
 
+def _choices(column: np.ndarray) -> np.ndarray:
+    """Of three actions, the first and the last."""
+    return np.where(column[:, 0] > 1.0, 2, 0)
+
+
+def _masks(choices: int = 3, forbidden: int = 1, empty: int | None = None) -> np.ndarray:
+    masks = np.ones((len(columns()["rewards"]), choices), bool)
+    masks[:, forbidden] = False
+    if empty is not None:
+        masks[empty] = False
+    return masks
+
+
 FILES: dict[str, Callable[[Path], None]] = {
     "good.npz": npz(),
     "good.hdf5": hdf5(lambda file, path: None),
@@ -130,6 +143,12 @@ FILES: dict[str, Callable[[Path], None]] = {
     "flags.npz": npz(terminals=put(3, 7.0)),
     "words.npz": npz(rewards=lambda column: column.astype(str)),
     "discrete.npz": npz(actions=lambda column: column[:, 0].astype(int)),
+    "choices.npz": npz(actions=_choices),
+    "masked.npz": npz(actions=_choices, action_masks=_masks()),
+    "out-of-range.npz": npz(actions=lambda column: put(3, 7)(_choices(column)).astype(int)),
+    "forbids-logged.npz": npz(actions=_choices, action_masks=_masks(forbidden=0)),
+    "forbids-all.npz": npz(actions=_choices, action_masks=_masks(empty=5)),
+    "narrow-masks.npz": npz(actions=_choices, action_masks=_masks(choices=2)),
     "no-rows.npz": npz(**{name: (lambda column: column[:0]) for name in columns()}),
     "no-episode.npz": npz(terminals=np.zeros_like, timeouts=np.zeros_like),
     "wide.npz": npz(observations=lambda o: np.tile(o, 2), next_observations=lambda o: np.tile(o, 2)),
@@ -181,6 +200,9 @@ ENVIRONMENTS: dict[str, Callable[[], Any]] = {
     "Wide": lambda: Bad(observation_space=BOX(-1, 1, (5,))),
     "TwoActions": lambda: Bad(action_space=BOX(-2, 2, (2,))),
     "Discrete": lambda: Bad(action_space=gymnasium.spaces.Discrete(3), step=_give(SEEN, 0.0, False, False, {})),
+    "ManyChoices": lambda: Bad(action_space=gymnasium.spaces.MultiDiscrete([3, 4])),
+    "OtherMask": lambda: Bad(action_space=gymnasium.spaces.Discrete(3), reset=_give(SEEN, {"action_mask": [1, 0]})),
+    "NoChoice": lambda: Bad(action_space=gymnasium.spaces.Discrete(3), reset=_give(SEEN, {"action_mask": [0, 0, 0]})),
     "Dictionary": lambda: Bad(observation_space=gymnasium.spaces.Dict({"a": BOX(-1, 1, (2,))})),
     "Unbounded": lambda: Bad(action_space=BOX(-np.inf, np.inf, (1,))),
     "Images": lambda: Bad(observation_space=BOX(0, 255, (8, 8, 3), np.uint8)),

@@ -39,6 +39,10 @@ def env(name: str) -> str:
     return f"train --dataset good.npz --env bad_world:{name}-v0 {SMALL} --out new"
 
 
+def choose(name: str, made: str = "Discrete") -> str:
+    return f"train --dataset {name} --env bad_world:{made}-v0 {SMALL} --out new"
+
+
 CASES: list[tuple[str, str]] = [
     # commands and names
     ("trian", "did you mean 'train'"),
@@ -128,7 +132,7 @@ CASES: list[tuple[str, str]] = [
     (data("huge-rewards.npz"), "'rewards' holds"),
     (data("flags.npz"), "flags must be 0 or 1"),
     (data("words.npz"), "not numbers"),
-    (data("discrete.npz"), "actions must be continuous"),
+    (data("discrete.npz"), "actions are whole numbers and those of corridor:Corridor-v0 are Box"),
     (data("no-rows.npz"), "no rows"),
     (data("no-episode.npz"), "holds no episode"),
     (data("wide.npz"), "observations have shape (2,) and those of wide.npz (4,)"),
@@ -171,7 +175,20 @@ CASES: list[tuple[str, str]] = [
     (env("OtherShape"), "(3,)"),
     (env("Wide"), "observations have shape (5,)"),
     (env("TwoActions"), "actions have shape (2,)"),
-    (env("Discrete"), "only a Box can be learnt"),
+    (env("Discrete"), "store one whole number per row"),
+    (env("ManyChoices"), "wrap it so that one number stands for each combination, as Discrete(12)"),
+    (choose("out-of-range.npz"), "1 action outside 0 to 2, the first is 7 in row 3"),
+    (choose("forbids-logged.npz"), "'action_masks' forbids the logged action in"),
+    (choose("forbids-all.npz"), "'action_masks' forbids every action in 1 row, the first is row 5"),
+    (choose("narrow-masks.npz"), "'action_masks' has 2 columns and the environment 3 actions"),
+    (choose("masked.npz"), "gives no 'action_mask' and masked.npz has 'action_masks'"),
+    (choose("choices.npz", "OtherMask"), "its action_mask has shape (2,), not (3,)"),
+    (choose("choices.npz", "NoChoice"), "its action_mask forbids every action"),
+    (f"{choose('choices.npz')} --method td3-bc", "cannot learn discrete actions; these can, with --method: cal-ql,"),
+    (f"{choose('choices.npz')} --method iql --ascent-weight 1", "it must be 0 with discrete actions"),
+    (f"{choose('choices.npz')} --method bc --objective squared", "it must be likelihood with discrete actions"),
+    (f"{choose('choices.npz')} --actor categorical", "with a Discrete action space there is no other"),
+    (f"{OWN} --method dqn", "the method 'dqn' cannot learn continuous actions"),
     (env("Dictionary"), "FlattenObservation"),
     (env("Unbounded"), "not finite ranges"),
     (env("Images"), "observations"),

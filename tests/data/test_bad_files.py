@@ -48,8 +48,17 @@ BAD: dict[str, tuple[Arrays, str]] = {
     "NaN": (with_value("observations", 1, np.nan), "'observations' holds 2 NaN values in 1 row, the first in row 1"),
     "inf": (with_value("actions", 3, np.inf), "'actions' holds 1 inf value in 1 row, the first in row 3"),
     "too large": (with_value("rewards", 2, 1e300), "'rewards' holds 1 inf value in 1 row, the first in row 2"),
-    "flat actions": (changed(actions=np.zeros(5)), r"'actions' has shape \(5,\); actions must be continuous"),
-    "discrete": (changed(actions=np.arange(5)), r"'actions' has shape \(5,\) and whole numbers"),
+    "flat actions": (changed(actions=np.zeros(5)), r"'actions' has shape \(5,\) and type float64; store"),
+    "masked box": (changed(action_masks=np.ones((5, 3))), "has 'action_masks' and continuous actions"),
+    "flat masks": (
+        changed(actions=np.arange(5), action_masks=np.ones(5)),
+        r"'action_masks' has shape \(5,\); one flag per action",
+    ),
+    "mask of numbers": (
+        changed(actions=np.arange(5), action_masks=np.full((5, 3), 2)),
+        r"'action_masks' holds \[2 2 2\] in row 0; flags must be 0 or 1",
+    ),
+    "short masks": (changed(actions=np.arange(5), action_masks=np.ones((4, 3))), "'action_masks' has 4"),
     "flat observations": (changed(observations=np.zeros(5)), r"'observations' has shape \(5,\); one row per step"),
     "wide rewards": (changed(rewards=np.zeros((5, 2))), r"'rewards' has shape \(5, 2\); one number per row"),
     "other next": (

@@ -98,7 +98,10 @@ def fail() -> None:
             "observations are uint8 and those of my.npz float32; images must be uint8 in both",
         ),
         (logged(action=2), Line(), r"actions have shape \(1,\) and those of my.npz \(2,\); data and environment"),
-        (logged(), Line(action_space=spaces.Discrete(3)), r"action space is Discrete\(3\); only a Box"),
+        (logged(), Line(action_space=spaces.Discrete(3)), r"those of the environment Discrete\(3\); store one whole"),
+        (logged(), Line(action_space=spaces.MultiDiscrete([3, 4])), r"several choices at once; .* as Discrete\(12\)"),
+        (logged(), Line(action_space=spaces.MultiBinary(3)), r"several choices at once; .* as Discrete\(8\)"),
+        (logged(), Line(action_space=spaces.Text(3)), "only a Box or a Discrete can be learnt"),
         (
             logged(),
             Line(action_space=spaces.Box(-np.inf, np.inf, (1,), np.float32)),

@@ -14,20 +14,20 @@ from calql.experiments import compare as comparison
 from calql.experiments.cells import Cell
 from calql.experiments.launchers import here
 from calql.experiments.training import options_of
-from calql.methods import METHODS
+from calql.methods import able
 from calql.runs.life import Outcome
 from calql.runs.stops import Stopped
 from calql.system.errors import UserError
 
 
 def test_every_method_has_an_expectation() -> None:
-    assert set(comparison.EXPECTED) == set(METHODS)
+    assert set(comparison.EXPECTED) == set(able(False))
     for low, high in (expected.after for expected in comparison.EXPECTED.values()):
         assert 0.0 <= low < high <= 1.0
         assert high - low < 1.0  # or it could not fail
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", able(False))
 def test_sizes_are_cut_and_kinds_are_kept(name: str) -> None:
     (cell,) = comparison.matrix_of("", [name]).cells
     changes = vars(options_of(cell)[0])

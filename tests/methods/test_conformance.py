@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from calql.engine.plan import make_plan
 from calql.engine.program import Learning, Program
 from calql.engine.replay import Replay, empty_like
 from calql.engine.run import Run
-from calql.methods import METHODS, Method, check_combination
+from calql.methods import METHODS, Method, able, check_combination
 from calql.methods.base import TimeStep, Transitions
 from calql.methods.learner import ActorCritic
 from calql.networks.actors import ACTORS
@@ -30,7 +29,8 @@ from calql.system.errors import UserError
 pytestmark = pytest.mark.slow
 
 FAMILY = [name for name, entry in METHODS.items() if entry.make is ActorCritic]
-OTHERS = [name for name in METHODS if name not in FAMILY]
+OTHERS = [name for name in able(False) if name not in FAMILY]
+DISCRETE = "@discrete"  # after the name of a method: its form for discrete actions
 
 
 def grouped(names: list[str], group: str) -> list[Any]:
@@ -38,7 +38,9 @@ def grouped(names: list[str], group: str) -> list[Any]:
     return [pytest.param(name, marks=pytest.mark.xdist_group(group)) for name in names]
 
 
-EVERY = grouped(FAMILY, "learner") + grouped(OTHERS, "others")
+WITH_CHOICES = [f"{name}{DISCRETE}" for name in ("cal-ql", "cal-ql-utd20", "sac", "iql", "bc", "dqn")]
+CHOOSING = grouped(WITH_CHOICES, "discrete")
+EVERY = grouped(FAMILY, "learner") + grouped(OTHERS, "others") + CHOOSING
 ONE_OF_EACH = ["cal-ql", "iql", "awac", "td3-bc", "o3f", "rebrac", "bc"]  # a method of each class that has an actor
 WITH_IMAGES = ONE_OF_EACH
 
@@ -63,8 +65,14 @@ def pairs(names: list[str]) -> list[str]:
 WITH_OTHER_ACTORS = grouped(pairs(ONE_OF_EACH), "actors")
 
 
+def discrete(label: str) -> bool:
+    return label.endswith(DISCRETE)
+
+
 def made(label: str) -> Method:
-    """A method by its name, or with another actor as method/actor."""
+    """A method by its name, with another actor as method/actor, for discrete actions as method@discrete."""
+    if discrete(label):
+        return tiny(label.removesuffix(DISCRETE), discrete=True)
     name, _, actor = label.partition("/")
     return tiny(name, **(fits(name, actor) or {}) if actor else {})
 
@@ -75,11 +83,11 @@ class Case:
     def __init__(self, label: str) -> None:
         self.method: Method = made(label)
         self.program = Program(self.method)
-        self.logged = logged(self.method)
+        self.logged = logged(self.method, discrete=discrete(label))
         self.keys = jnp.stack([jax.random.key(seed) for seed in range(SEEDS)])
         empty = empty_like(jax.tree.map(lambda column: column[0], self.logged), LIMIT)
         self.replay: Replay = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], SEEDS, axis=0), empty)
-        self.states = self.program.start(self.keys, spec())
+        self.states = self.program.start(self.keys, spec(discrete=discrete(label)))
         self.shape = mixing.batch_shape(self.method)
 
     def begin(self) -> Learning:
@@ -136,29 +144,37 @@ def one_after_the_other(name: str, update: Any, updates: int = 2) -> None:
     close({key: value[seed] for key, value in together.sums.items()}, total, 2e-3)
 
 
-@pytest.mark.parametrize("name", [*METHODS, *pairs([name for name in METHODS if name != "odt"])])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *able(False),
+        *pairs([name for name in able(False) if name != "odt"]),
+        *(f"{name}{DISCRETE}" for name in able(True)),
+    ],
+)
 def test_an_update_changes_no_type_so_that_a_run_compiles_once(name: str) -> None:
     """A weakly typed number in a fresh state would become a strong one, and the program would be compiled again."""
     method = made(name)
-    before = jax.eval_shape(lambda key: method.init(key, spec()), jax.random.key(0))
+    before = jax.eval_shape(lambda key: method.init(key, spec(discrete=discrete(name))), jax.random.key(0))
     assert not [leaf for leaf in jax.tree.leaves(before) if leaf.weak_type]
-    after, metrics = jax.eval_shape(method.update, before, shapes(method), jax.random.key(0))
+    after, metrics = jax.eval_shape(method.update, before, shapes(method, discrete(name)), jax.random.key(0))
     assert jax.tree.structure(before) == jax.tree.structure(after)
     for old, new in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
         assert (old.shape, old.dtype, old.weak_type) == (new.shape, new.dtype, new.weak_type)
     assert all(metric.shape == () for metric in metrics.values())
 
 
-@pytest.mark.parametrize("name", ["cal-ql", "sac", "rlpd", "wsrl", *OTHERS])
+@pytest.mark.parametrize("name", ["cal-ql", "sac", "rlpd", "wsrl", *OTHERS, *WITH_CHOICES])
 def test_options_that_vary_are_numbers_of_the_state_and_nothing_else(name: str) -> None:
     """Or the arms of a sweep, which share one program, would not be the methods that they are named after."""
-    usual, options = tiny(name), vars(tiny_options(name))
+    chosen, name = discrete(name), name.removesuffix(DISCRETE)
+    usual, options = tiny(name, chosen), vars(tiny_options(name))
     assert usual.varies
     others = {option: another(option, options[option]) for option in usual.varies}
-    assert programs(usual) == programs(tiny(name, **others))
-    numbers = jax.tree.leaves(online(usual))
+    assert programs(usual, chosen) == programs(tiny(name, chosen, **others), chosen)
+    numbers = jax.tree.leaves(online(usual, chosen))
     for option, value in others.items():
-        changed = jax.tree.leaves(online(tiny(name, **{option: value})))
+        changed = jax.tree.leaves(online(tiny(name, chosen, **{option: value}), chosen))
         assert any(not np.array_equal(a, b) for a, b in zip(numbers, changed, strict=True)), option
 
 
@@ -168,22 +184,23 @@ def another(option: str, value: bool | float) -> bool | float:
     return not value if isinstance(value, bool) else abs(value) * 0.5 + 0.01
 
 
-def programs(method: Method) -> list[str]:
+def programs(method: Method, chosen: bool = False) -> list[str]:
     """What is compiled of a method before and after the switch, and the shape of its state."""
-    state = jax.eval_shape(lambda: method.init(jax.random.key(0), spec()))
-    after = method.switch(method.init(jax.random.key(0), spec()))[0]
-    updates = [str(jax.make_jaxpr(each.update)(state, shapes(each), jax.random.key(0))) for each in (method, after)]
+    of, key = spec(discrete=chosen), jax.random.key(0)
+    state = jax.eval_shape(lambda: method.init(key, of))
+    after = method.switch(method.init(key, of))[0]
+    updates = [str(jax.make_jaxpr(each.update)(state, shapes(each, chosen), key)) for each in (method, after)]
     return [str(jax.tree.structure(state)), str(jax.make_jaxpr(method.policy)(state)), *updates]
 
 
-def shapes(method: Method) -> Transitions:
-    leading = mixing.batch_shape(method)
-    return jax.tree.map(lambda c: jax.ShapeDtypeStruct((*leading, *c.shape[1:]), c.dtype), logged(method))
+def shapes(method: Method, chosen: bool = False) -> Transitions:
+    leading, rows = mixing.batch_shape(method), logged(method, discrete=chosen)
+    return jax.tree.map(lambda c: jax.ShapeDtypeStruct((*leading, *c.shape[1:]), c.dtype), rows)
 
 
-def online(method: Method) -> Any:
+def online(method: Method, chosen: bool = False) -> Any:
     """A fresh state, and what the switch makes of it."""
-    state = method.init(jax.random.key(0), spec())
+    state = method.init(jax.random.key(0), spec(discrete=chosen))
     return state, method.switch(state)[1]
 
 
@@ -197,11 +214,15 @@ def test_saved_and_loaded_state_goes_on_to_the_last_bit(name: str) -> None:
     same(c.train(loaded, 2).state, straight.state)
 
 
+def in_family(label: str) -> bool:
+    return label.removesuffix(DISCRETE) in FAMILY
+
+
 @pytest.mark.parametrize("name", EVERY + WITH_OTHER_ACTORS)
 def test_extreme_rows_leave_every_number_finite(name: str) -> None:
     c, rows = case(name), case(name).logged
     ends = jnp.where(jnp.arange(rows.actions.size).reshape(rows.actions.shape) % 2, 0.99999, -0.99999)
-    ends = ends.astype(jnp.float32)  # not weakly typed: nothing is compiled again
+    ends = rows.actions[::-1] if discrete(name) else ends.astype(jnp.float32)  # not weakly typed: compiled once
     huge = rows._replace(rewards=jnp.full_like(rows.rewards, 1e6), reference=jnp.full_like(rows.reference, 1e7))
     alike = jax.tree.map(lambda column: jnp.broadcast_to(column[:1], column.shape), rows)
     learning = c.begin()
@@ -217,7 +238,7 @@ def test_each_network_moves_as_often_as_it_is_updated(name: str) -> None:
     state = c.train(c.begin(), 1).state
     critics = c.method.minibatches
     expected = {"policy": 1, "critics": critics, "value": 1, "log_temperature": 1}
-    if name in FAMILY:
+    if in_family(name):
         expected = {"policy_adam": 1, "critic_adam": critics, "temperature_adam": 1, "multiplier_adam": duals(c.method)}
     for field in set(expected) & set(state._fields):
         assert steps_of(getattr(state, field)) == {expected[field]}, field
@@ -242,7 +263,7 @@ def test_targets_average_the_new_networks(name: str) -> None:
     before = c.begin().state
     pairs = [("targets", "critics"), ("critic_targets", "critics"), ("policy_target", "policy")]
     pairs = [pair for pair in pairs if pair[0] in before._fields]
-    if not pairs or (name in FAMILY and c.method.minibatches > 1):
+    if not pairs or (in_family(name) and c.method.minibatches > 1):
         pytest.skip("no targets, or targets that move with every critic step (in test_learner)")
     if getattr(c.method.options, "policy_first", False):  # type: ignore[attr-defined]
         pytest.skip("critics that go on once their targets have moved (in tests/golden)")
@@ -251,7 +272,7 @@ def test_targets_average_the_new_networks(name: str) -> None:
     after = c.train(learning._replace(state=learning.state._replace(numbers=numbers)), 1).state
     for target, network in pairs:
         new = getattr(after, network)
-        new = new if name in FAMILY else new.parameters
+        new = new if in_family(name) else new.parameters
         mixed = jax.tree.map(lambda old, n: (old + n) / 2, getattr(before, target), new)
         close(getattr(after, target), mixed, 1e-6)
         assert not np.array_equal(*(jax.tree.leaves(getattr(state, target))[0] for state in (before, after)))
@@ -261,7 +282,7 @@ def test_targets_average_the_new_networks(name: str) -> None:
 def test_target_ignores_what_follows_exactly_where_a_step_is_terminal(name: str) -> None:
     """A truncated step has terminal 0, so its value goes on."""
     c, rows = case(name), case(name).logged
-    if c.method.value(c.state(), data().observations[:1], data().actions[:1]) is None:
+    if c.method.value(c.state(), rows.observations[:1], rows.actions[:1]) is None:
         pytest.skip("no Q-function, so no target")
     elsewhere = rows._replace(next_observations=rows.next_observations + 10.0)
     for terminal in (1.0, 0.0):
@@ -329,7 +350,9 @@ def test_offline_only_online_only_and_both(name: str, tmp_path: Path) -> None:
 
 def started(name: str, folder: Path, **changes: Any) -> Run:
     folder.mkdir(parents=True)
-    plan = make_plan(name, task(), tiny(name), run_options(name, **changes), data(), None, 0.99)
+    chosen, base = discrete(name), name.removesuffix(DISCRETE)
+    options, rows = run_options(base, **changes), data(discrete=chosen)
+    plan = make_plan(name, task(discrete=chosen), tiny(base, chosen), options, rows, None, 0.99)
     return Run(plan, folder, Silent())
 
 
@@ -352,7 +375,7 @@ def test_images_where_the_method_takes_them(name: str) -> None:
     assert action.shape == (2,)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", able(False))
 def test_images_fit_every_method_that_says_so(name: str) -> None:
     """By shapes alone, which costs no compilation; learning from them is tested above."""
     method = tiny(name)
@@ -371,7 +394,7 @@ def test_which_actors_fit_which_method() -> None:
     """The regularised learner needs entropy and slopes, cloning a density, TD3 slopes."""
     every, dense = {"tanh-gaussian", "gaussian", "deterministic"}, {"tanh-gaussian", "gaussian"}
     expected = dict.fromkeys((*FAMILY, "iql", "awac"), dense) | dict.fromkeys(("td3-bc", "o3f", "rebrac", "bc"), every)
-    found = {name: {actor for actor in ACTORS if fits(name, actor)} for name in METHODS if name != "odt"}
+    found = {name: {actor for actor in ACTORS if fits(name, actor)} for name in able(False) if name != "odt"}
     assert found == expected
 
 
@@ -383,6 +406,7 @@ def test_an_actor_that_does_not_fit_is_refused_in_one_line() -> None:
         ("iql", {"actor": "tanh-gaussian", "policy_std": 0.1}, "takes no --policy-std, and it is 0.1; set it to 0.0"),
         ("awac", {"actor": "tanh-gaussian", "clip_samples": False}, "takes no --clip-samples"),
         ("sac", {"actor": "gaussian", "log_std_scalars": False}, "takes no --log-std-scalars"),
+        ("bc", {"actor": "categorical"}, "leave it out: with a Discrete action space there is no other"),
     ):
         with pytest.raises(UserError, match=words) as caught:
             tiny(name, **bad)
@@ -404,8 +428,26 @@ def test_combinations_that_cannot_be_are_refused_in_one_line() -> None:
 
 
 def test_every_method_is_hashable_and_equal_by_its_options() -> None:
-    for name in METHODS:
-        assert tiny(name) == tiny(name)
-        assert hash(tiny(name)) == hash(tiny(name))
-        other = replace(tiny(name).options, batch_size=BATCH + 1)
-        assert METHODS[name].make(other) != tiny(name)
+    for chosen in (False, True):
+        for name in able(chosen):
+            assert tiny(name, chosen) == tiny(name, chosen)
+            assert hash(tiny(name, chosen)) == hash(tiny(name, chosen))
+            assert tiny(name, chosen, batch_size=BATCH + 1) != tiny(name, chosen)
+
+
+def test_a_method_without_a_form_for_the_actions_is_refused_with_those_that_have_one() -> None:
+    learners = "cal-ql, cal-ql-utd20, cql, cql-sac, sac, sac-offline, hybrid, iql, bc, dqn"
+    with pytest.raises(UserError, match=f"'td3-bc' cannot learn discrete actions; .* --method: {learners}$"):
+        tiny("td3-bc", discrete=True)
+    with pytest.raises(UserError, match=r"'dqn' cannot learn continuous actions; .* cal-ql, .*, odt"):
+        tiny("dqn")
+    with pytest.raises(UserError, match=r"--ascent-weight is 1.0; it must be 0 with discrete actions"):
+        tiny("iql", discrete=True, ascent_weight=1.0)
+    with pytest.raises(UserError, match="--objective is 'squared'; it must be likelihood with discrete actions"):
+        tiny("bc", discrete=True, objective="squared")
+
+
+def test_options_that_mean_nothing_to_discrete_actions_are_named() -> None:
+    assert tiny("cal-ql", discrete=True, sampled_actions=10, backup_actions=10).notes == ()
+    (note,) = tiny("cal-ql", discrete=True, sampled_actions=3, backup_actions=10, actor="gaussian").notes
+    assert note == "with discrete actions these options change nothing: --actor, --sampled-actions"

@@ -11,18 +11,19 @@ import jax
 import numpy as np
 import pytest
 
-from calql.data import Dataset
+from calql.data import Dataset, one_hot
+from calql.data.dataset import MASKS
 from calql.data.rewards import RewardRule
 from calql.domains.base import Protocol, Task, success_rate
 from calql.engine.inputs import prepare
 from calql.engine.options import RunOptions
 from calql.engine.program import Program
-from calql.methods import METHODS, Method
+from calql.methods import METHODS, Method, make_method
 from calql.methods.base import Transitions
 from calql.methods.reference import Fit
 
 LIMIT = 5
-OBSERVATION, ACTION = 3, 2
+OBSERVATION, ACTION, CHOICES = 3, 2, 3
 BATCH = 4
 SEEDS = 2
 
@@ -43,6 +44,7 @@ TINY: dict[str, Any] = {
     "training_context": 3,
     "acting_context": 2,
     "warmup_updates": 2,
+    "epsilon": 0.9,
 }
 KEPT = {"critics", "critic_steps", "critic_steps_online"}  # lowered only where the method has more
 
@@ -82,21 +84,47 @@ def draw(state: np.ndarray) -> np.ndarray:
     return np.broadcast_to(np.clip(128 + 40 * state, 0, 255).astype(np.uint8), (8, 8, 3)).copy()
 
 
+class Choosing(Line):
+    """The same with three moves, of which the one back is forbidden left of the start."""
+
+    action_space = gymnasium.spaces.Discrete(CHOICES)  # type: ignore[assignment]
+
+    def reset(self, **kwargs: Any) -> tuple[np.ndarray, dict]:
+        state, info = super().reset(**kwargs)
+        return state, info | self._mask()
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
+        assert self._mask()["action_mask"][action]
+        state, *rest, info = super().step(np.array([(0.5, 0.0, -0.5)[action], 0.0]))
+        return state, *rest, info | self._mask()  # type: ignore[return-value]
+
+    def _mask(self) -> dict[str, np.ndarray]:
+        return {"action_mask": np.array([1, 1, self.state[0] >= 0.0], np.int8)}
+
+
+def behaviour(rng: np.random.Generator, env: gymnasium.Env, info: dict[str, Any]) -> Any:
+    if "action_mask" in info:
+        return int(rng.choice(np.flatnonzero(info["action_mask"])))
+    return np.clip(rng.normal(size=ACTION) * 0.5 + np.array([0.2, 0.0]), -0.99, 0.99).astype(np.float32)
+
+
 def record(env: gymnasium.Env, episodes: int = 8) -> Dataset:
     """Random episodes, of which some end in success and some are cut."""
     rng = np.random.default_rng(0)
-    columns: dict[str, list[Any]] = {name: [] for name in ("s", "a", "r", "n", "terminal", "cut")}
+    columns: dict[str, list[Any]] = {name: [] for name in ("s", "a", "r", "n", "terminal", "cut", "mask", "after")}
     for episode in range(episodes):
-        state, _ = env.reset(seed=episode)
+        state, info = env.reset(seed=episode)
         for step in range(LIMIT):
-            action = np.clip(rng.normal(size=ACTION) * 0.5 + np.array([0.2, 0.0]), -0.99, 0.99).astype(np.float32)
-            following, reward, success, *_ = env.step(action)
-            row = (state, action, reward, following, success, not success and step == LIMIT - 1)
+            action, before = behaviour(rng, env, info), info.get("action_mask")
+            following, reward, success, _, info = env.step(action)
+            cut = not success and step == LIMIT - 1
+            row = (state, action, reward, following, success, cut, before, info.get("action_mask"))
             for column, value in zip(columns.values(), row, strict=True):
                 column.append(value)
             state = following
             if success:
                 break
+    masks = {name: np.stack(columns[of]).astype(bool) for name, of in zip(MASKS, ("mask", "after"), strict=True)}
     observations = np.stack(columns["s"])
     return Dataset(
         observations=observations,
@@ -106,21 +134,26 @@ def record(env: gymnasium.Env, episodes: int = 8) -> Dataset:
         terminals=np.array(columns["terminal"]),
         truncated=np.array(columns["cut"]),
         source="toy",
+        **(masks if isinstance(env, Choosing) else {}),
     )
 
 
 @cache
-def data(image: bool = False) -> Dataset:
+def data(image: bool = False, discrete: bool = False) -> Dataset:
+    """As training has it."""
+    if discrete:
+        return one_hot(record(Choosing()), Choosing.action_space)
     return record(Picture() if image else Line())
 
 
-def task(image: bool = False) -> Task:
+def task(image: bool = False, discrete: bool = False) -> Task:
     return Task(
         name="toy",
         domain="toy",
         summary="",
-        make_env=Picture if image else Line,
-        load_data=lambda: data(image),
+        make_env=Choosing if discrete else Picture if image else Line,
+        discrete=discrete,
+        load_data=lambda: data(image, discrete),
         episode_limit=LIMIT,
         score=success_rate,
         rewards=RewardRule(scale=10.0, shift=-5.0, failure=0.0),
@@ -135,8 +168,8 @@ def tiny_options(name: str, **changes: Any) -> Any:
     return replace(options, **{**small, **changes})
 
 
-def tiny(name: str, **changes: Any) -> Method:
-    return METHODS[name].make(tiny_options(name, **changes))
+def tiny(name: str, discrete: bool = False, **changes: Any) -> Method:
+    return make_method(name, tiny_options(name, **changes), discrete=discrete)
 
 
 def run_options(name: str, **changes: Any) -> RunOptions:
@@ -160,15 +193,15 @@ def run_options(name: str, **changes: Any) -> RunOptions:
 
 
 @cache
-def logged(method: Method, image: bool = False) -> Transitions:
-    fit = Fit(data(image), task(image).rewards, 0.99)
+def logged(method: Method, image: bool = False, discrete: bool = False) -> Transitions:
+    fit = Fit(data(image, discrete), task(image).rewards, 0.99)
     return prepare(method, "monte-carlo", fit).logged
 
 
-def spec(image: bool = False) -> Any:
+def spec(image: bool = False, discrete: bool = False) -> Any:
     from calql.engine.inputs import spec_of
 
-    return spec_of(data(image))
+    return spec_of(data(image, discrete))
 
 
 def same(left: Any, right: Any) -> None:

@@ -22,7 +22,7 @@ from toy_task import SEEDS, same, spec, tiny, tiny_options
 import calql
 import corridor
 from calql.engine.program import Program
-from calql.methods import METHODS
+from calql.methods import able
 from calql.methods.base import TimeStep
 from calql.networks.acting import in_float32
 from calql.runs.artifact import LoadedPolicy
@@ -33,7 +33,7 @@ from calql.system.errors import UserError
 pytestmark = pytest.mark.slow
 
 IMAGES = ["cal-ql", "o3f", "bc"]
-CASES = [(name, False) for name in METHODS] + [(name, True) for name in IMAGES]
+CASES = [(name, False) for name in able(False)] + [(name, True) for name in IMAGES]
 ACTIONS = spaces.Box(np.array([-2.0, 0.0], np.float32), np.array([2.0, 0.1], np.float32))
 
 

@@ -23,7 +23,7 @@ from calql.cli.given import method_kinds, options_given
 from calql.cli.help import Group, show_help
 from calql.cli.parse import made, read_words
 from calql.domains.registry import all_tasks, get_task
-from calql.methods import METHODS
+from calql.methods import able
 from calql.runs import record, request
 from calql.runs.request import Choice
 from calql.system.errors import UserError, unknown
@@ -150,6 +150,8 @@ def _shapes(options: BenchOptions, seeds: int) -> Shapes:
     env.close()
     if options.observation is None and (observation is None or len(observation) != 1):
         raise UserError(f"the task '{options.task}' has images", mend="give --observation, or measure it with --run")
+    if options.action is None and not action:
+        raise UserError(f"the task '{options.task}' has discrete actions", mend="measure it with --run")
     return Shapes(
         options.observation or int(observation[0]),  # type: ignore[index]
         options.action or int(action[0]),  # type: ignore[index]
@@ -170,7 +172,7 @@ def _updates(options: BenchOptions, learner: Any) -> list[dict[str, Any]]:
 def _methods(options: BenchOptions, _: Any) -> list[dict[str, Any]]:
     """Every method with its own options on the task."""
     rows = []
-    for name in METHODS:
+    for name in able(False):
         _, learner = request.defaults(Choice(task=options.task, method=name), get_task(options.task))
         rows += [measure_updates(name, learner, _shapes(options, n), seconds=options.seconds) for n in options.seeds]
     return rows

@@ -2,6 +2,7 @@
 
 from calql.data.actions import normalise_actions
 from calql.data.check import check
+from calql.data.choices import one_hot
 from calql.data.d4rl import from_d4rl_arrays
 from calql.data.dataset import Dataset, concatenate
 from calql.data.formats.minari import read_minari, write_minari
@@ -21,6 +22,7 @@ __all__ = [
     "from_d4rl_arrays",
     "load",
     "normalise_actions",
+    "one_hot",
     "possible_returns",
     "read_minari",
     "read_npz_arrays",

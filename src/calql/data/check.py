@@ -11,6 +11,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from calql.data.actions import LIMIT, normalise_actions
+from calql.data.choices import MASK, mask_in, one_hot
 from calql.data.dataset import Dataset
 from calql.system.errors import UserError
 
@@ -20,6 +21,7 @@ FEW_REWARDS = 3  # different values, up to which rewards are taken for sparse
 FAR_START = 3.0  # standard deviations of the data beyond any recorded first observation
 
 Env = gymnasium.Env[Any, Any]
+Actions = spaces.Box | spaces.Discrete
 
 
 def check(dataset: Dataset, env: Env, *, name: str, limit: float = LIMIT, probe: bool = True) -> list[str]:
@@ -28,10 +30,9 @@ def check(dataset: Dataset, env: Env, *, name: str, limit: float = LIMIT, probe:
     Resets the environment a few times and takes some random steps in it; without `probe`, looks at its spaces alone.
     `limit` is what actions are going to be clipped to; the warnings say so.
     """
-    observation_space, action_space = _boxes(env, name)
+    observation_space, action_space = _spaces(env, name)
     _check_observations(dataset, observation_space, name)
-    _check_actions(dataset, action_space, name)
-    _, warnings = normalise_actions(dataset, action_space.low, action_space.high, limit=limit)
+    warnings = _check_actions(dataset, action_space, name, limit)
     if not probe:
         return warnings
     trial = _try_out(env, observation_space, action_space, name)
@@ -40,10 +41,11 @@ def check(dataset: Dataset, env: Env, *, name: str, limit: float = LIMIT, probe:
         *_reward_warnings(dataset, trial),
         *_end_warnings(dataset, trial),
         *_start_warnings(dataset, trial),
+        *_mask_warnings(dataset, trial, name),
     ]
 
 
-def _boxes(env: Env, name: str) -> tuple[spaces.Box, spaces.Box]:
+def _spaces(env: Env, name: str) -> tuple[spaces.Box, Actions]:
     observations, actions = env.observation_space, env.action_space
     if isinstance(observations, spaces.Dict):
         raise UserError(
@@ -53,8 +55,15 @@ def _boxes(env: Env, name: str) -> tuple[spaces.Box, spaces.Box]:
         )
     if not isinstance(observations, spaces.Box):
         raise UserError(f"observation space is {observations}", where=name, mend="it must be a Box")
-    if not isinstance(actions, spaces.Box):
-        raise UserError(f"action space is {actions}", where=name, mend="only a Box can be learnt")
+    if isinstance(actions, spaces.MultiDiscrete | spaces.MultiBinary):
+        together = np.prod(actions.nvec) if isinstance(actions, spaces.MultiDiscrete) else 2 ** np.prod(actions.shape)
+        raise UserError(
+            f"action space is {actions}, several choices at once",
+            where=name,
+            mend=f"wrap it so that one number stands for each combination, as Discrete({together}), in the data too",
+        )
+    if not isinstance(actions, spaces.Box | spaces.Discrete):
+        raise UserError(f"action space is {actions}", where=name, mend="only a Box or a Discrete can be learnt")
     return observations, actions
 
 
@@ -75,7 +84,22 @@ def _check_observations(dataset: Dataset, space: spaces.Box, name: str) -> None:
         )
 
 
-def _check_actions(dataset: Dataset, space: spaces.Box, name: str) -> None:
+def _check_actions(dataset: Dataset, space: Actions, name: str, limit: float) -> list[str]:
+    """Refuse actions that the environment does not have; warnings about the others."""
+    if isinstance(space, spaces.Discrete):
+        one_hot(dataset, space)
+        return []
+    if dataset.discrete:
+        raise UserError(
+            f"actions are whole numbers and those of {name} are {space}",
+            where=dataset.source,
+            mend="store continuous actions as [row, action], or take an environment with a Discrete space",
+        )
+    _check_box(dataset, space, name)
+    return normalise_actions(dataset, space.low, space.high, limit=limit)[1]
+
+
+def _check_box(dataset: Dataset, space: spaces.Box, name: str) -> None:
     if dataset.actions.shape[1:] != space.shape:
         raise UserError(
             f"actions have shape {space.shape} and those of {dataset.source} {dataset.actions.shape[1:]}",
@@ -98,12 +122,14 @@ class _Trial:
     rewards: NDArray[np.float64]  # [step]
     terminated: int
     truncated: int
+    masked: bool  # whether it says which actions are allowed
 
 
-def _try_out(env: Env, observation_space: spaces.Box, action_space: spaces.Box, name: str) -> _Trial:
+def _try_out(env: Env, observation_space: spaces.Box, action_space: Actions, name: str) -> _Trial:
     try:
-        starts = np.stack([np.asarray(env.reset(seed=seed)[0]) for seed in range(RESETS)])
-        rewards, terminated, truncated = _random_steps(env, action_space)
+        resets = [env.reset(seed=seed) for seed in range(RESETS)]
+        starts = np.stack([np.asarray(seen) for seen, _ in resets])
+        rewards, terminated, truncated = _random_steps(env, action_space, resets[-1][1])
     except Exception as error:
         raise UserError(
             f"raises {type(error).__name__} when tried out ({error})",
@@ -118,21 +144,43 @@ def _try_out(env: Env, observation_space: spaces.Box, action_space: spaces.Box, 
         )
     if not (np.isfinite(starts).all() and np.isfinite(rewards).all()):
         raise UserError("gives NaN or inf as observation or reward", where=name, mend="correct its step")
-    return _Trial(starts, rewards, terminated, truncated)
+    return _Trial(starts, rewards, terminated, truncated, masked=MASK in resets[-1][1])
 
 
-def _random_steps(env: Env, space: spaces.Box) -> tuple[NDArray[np.float64], int, int]:
+def _random_steps(env: Env, space: Actions, info: dict[str, Any]) -> tuple[NDArray[np.float64], int, int]:
     rng = np.random.default_rng(0)  # its own: the action space's generator is the user's
     rewards, terminations, truncations = [], 0, 0
     for _ in range(STEPS):
-        action = rng.uniform(space.low, space.high).astype(space.dtype)
-        _, reward, terminated, truncated, _ = env.step(action)
+        _, reward, terminated, truncated, info = env.step(_random_action(rng, space, info))
         rewards.append(float(reward))
         terminations += bool(terminated)
         truncations += bool(truncated and not terminated)
         if terminated or truncated:
-            env.reset()
+            _, info = env.reset()
     return np.asarray(rewards, np.float64), terminations, truncations
+
+
+def _random_action(rng: np.random.Generator, space: Actions, info: dict[str, Any]) -> Any:
+    if isinstance(space, spaces.Box):
+        return rng.uniform(space.low, space.high).astype(space.dtype)
+    allowed = mask_in(info, int(space.n))
+    if allowed is not None and not allowed.any():
+        raise ValueError(f"its {MASK} forbids every action")
+    return space.start + rng.choice(np.arange(space.n) if allowed is None else np.flatnonzero(allowed))
+
+
+def _mask_warnings(dataset: Dataset, trial: _Trial, name: str) -> list[str]:
+    """Masks in one and not in the other: a forbidden action would be sent, or be taken for a choice in the data."""
+    if dataset.action_masks is None:
+        unsaid = "the environment says which actions are allowed and the data do not: all count as allowed there"
+        return [f"{unsaid} (store 'action_masks')"] if trial.masked else []
+    if not trial.masked:
+        raise UserError(
+            f"gives no '{MASK}' and {dataset.source} has 'action_masks'",
+            where=name,
+            mend=f"give it in the info of reset and step, as '{MASK}', or leave the column out",
+        )
+    return []
 
 
 def _reward_warnings(dataset: Dataset, trial: _Trial) -> list[str]:

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calql.data.dataset import Bools, Floats, Ints
+from calql.data.dataset import MASKS, Bools, Floats, Ints
 from calql.system.errors import UserError
 
 REQUIRED = ("observations", "actions", "rewards")
 ENDS = ("terminals", "timeouts", "episode_lengths")
 ALSO_CALLED = {"terminated": "terminals", "truncated": "timeouts"}  # Gymnasium's names for D4RL's
-KNOWN = (*REQUIRED, "next_observations", *ENDS, *ALSO_CALLED)
+KNOWN = (*REQUIRED, "next_observations", *MASKS, *ENDS, *ALSO_CALLED)
 
 OnProblem = Callable[[UserError], None]
 
@@ -31,12 +31,13 @@ class Columns:
     """The rows of one file as recorded, cast and of one length; nothing is left out yet."""
 
     observations: NDArray[Any]  # float32, or uint8 for images
-    actions: Floats
+    actions: Floats | Ints
     rewards: Floats
     next_observations: NDArray[Any] | None  # None: only known from the sequence
     terminals: Bools
     timeouts: Bools
     notes: tuple[str, ...]
+    masks: Mapping[str, Bools]  # which actions were allowed, by the name of the column
 
 
 def require_keys(present: Collection[str], source: str) -> None:
@@ -88,13 +89,14 @@ def read_columns(arrays: Mapping[str, NDArray[Any]], source: str, *, on_problem:
                 mend="store both in the same form",
             )
     flags = {key: flag_column(arrays[key], key, source) for key in ENDS[:2] if key in arrays}
-    columns = {"actions": actions, "rewards": rewards, "next_observations": following, **flags}
+    masks = {key: mask_column(arrays[key], key, actions, source) for key in MASKS if key in arrays}
+    columns = {"actions": actions, "rewards": rewards, "next_observations": following, **flags, **masks}
     same_length({key: len(value) for key, value in columns.items() if value is not None}, rows, source)
     for key, values in {"observations": observations, **columns}.items():
         if values is not None:
             check_finite(values, key, source, on_problem)
     terminals, timeouts, notes = _ends(flags, arrays.get("episode_lengths"), rows, source)
-    return Columns(observations, actions, rewards, following, terminals, timeouts, notes)
+    return Columns(observations, actions, rewards, following, terminals, timeouts, notes, masks)
 
 
 def _ends(
@@ -159,17 +161,32 @@ def observation_column(raw: NDArray[Any], name: str, source: str) -> NDArray[Any
     return values if values.dtype == np.uint8 and values.ndim > 2 else to_float32(values)
 
 
-def action_column(raw: NDArray[Any], source: str) -> Floats:
-    """[row, action], continuous."""
+def action_column(raw: NDArray[Any], source: str) -> Floats | Ints:
+    """[row, action], continuous; or whole numbers [row], where one of several actions was chosen."""
     values = _numbers(raw, "actions", source)
     if values.ndim == 2 and values.shape[1] > 0:
         return to_float32(values)
-    whole = values.dtype.kind in "iub"
+    if values.ndim == 1 and values.dtype.kind in "iub":
+        return values.astype(np.int64)
     raise UserError(
-        f"'actions' has shape {values.shape}" + (" and whole numbers" if whole else ""),
+        f"'actions' has shape {values.shape} and type {values.dtype}",
         where=source,
-        mend="actions must be continuous, one row per step: [row, action]",
+        mend="store continuous actions as [row, action], and discrete ones as whole numbers [row]",
     )
+
+
+def mask_column(raw: NDArray[Any], name: str, actions: NDArray[Any], source: str) -> Bools:
+    """[row, choice] of true or false, also where stored as 0 and 1."""
+    values = _numbers(raw, name, source)
+    if actions.ndim != 1:
+        raise UserError(f"has '{name}' and continuous actions", where=source, mend="leave one of them out")
+    if values.ndim != 2:
+        raise UserError(f"'{name}' has shape {values.shape}", where=source, mend="one flag per action: [row, choice]")
+    strange = ((values != 0) & (values != 1)).any(axis=1)
+    if strange.any():
+        row = int(np.flatnonzero(strange)[0])
+        raise UserError(f"'{name}' holds {values[row]} in row {row}", where=source, mend="flags must be 0 or 1")
+    return values.astype(np.bool_)
 
 
 def scalar_column(raw: NDArray[Any], name: str, source: str) -> NDArray[np.float64]:

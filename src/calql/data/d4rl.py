@@ -50,6 +50,7 @@ def _from_stored(columns: Columns, piece: Ints, closed: Bools, source: str) -> D
         truncated=columns.timeouts[closed],
         source=source,
         notes=tuple(notes),
+        **_at(columns.masks, closed),
     )
 
 
@@ -76,7 +77,18 @@ def _from_sequence(columns: Columns, piece: Ints, closed: Bools, source: str) ->
         truncated=last & ~terminals,
         source=source,
         notes=(*columns.notes, *_left_out(columns, closed, pieces_kept=int(last.sum()))),
+        **_masks(columns.masks, rows),
     )
+
+
+def _at(masks: Mapping[str, Bools], rows: Ints | Bools) -> dict[str, Any]:
+    return {name: mask[rows] for name, mask in masks.items()}
+
+
+def _masks(masks: Mapping[str, Bools], rows: Ints) -> dict[str, Any]:
+    """What was allowed at those rows, and after them: the following row says it where no column does."""
+    found = _at(masks, rows)
+    return {"next_action_masks": masks["action_masks"][rows + 1], **found} if "action_masks" in masks else found
 
 
 def _left_out(columns: Columns, closed: Bools, *, pieces_kept: int) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from calql.system.errors import UserError
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
+MASKS = ("action_masks", "next_action_masks")  # columns that are there where some actions are forbidden
 
 
 @dataclass(frozen=True)
@@ -25,16 +27,19 @@ class Dataset:
     """
 
     observations: NDArray[np.float32] | NDArray[np.uint8]  # [row, ...]; images stay uint8
-    actions: Floats  # [row, action]
+    actions: NDArray[Any]  # float32 [row, action]; int64 [row] where one of several is chosen
     rewards: Floats  # [row], as recorded: no scale, no shift
     next_observations: NDArray[np.float32] | NDArray[np.uint8]  # [row, ...]
     terminals: Bools  # [row]
     truncated: Bools  # [row]
     source: str = "memory"  # where it came from, for messages and manifests
     notes: tuple[str, ...] = field(default=())  # what the reader changed or left out
+    action_masks: Bools | None = None  # [row, choice]: what was allowed; None: everything
+    next_action_masks: Bools | None = None  # [row, choice]: and at the next observation
+    choices: int = 0  # of actions that are one-hot [row, choice], as training has them
 
     def __post_init__(self) -> None:
-        columns = ("actions", "rewards", "next_observations", "terminals", "truncated")
+        columns = ("actions", "rewards", "next_observations", "terminals", "truncated", *self.masks)
         rows = len(self.observations)
         for name in columns:
             if len(getattr(self, name)) != rows:
@@ -54,6 +59,16 @@ class Dataset:
 
     def __len__(self) -> int:
         return len(self.rewards)
+
+    @property
+    def discrete(self) -> bool:
+        """Whether an action is one of several."""
+        return self.actions.ndim == 1 or self.choices > 0
+
+    @property
+    def masks(self) -> dict[str, Any]:
+        """The columns that say what was allowed, by name; none where everything was."""
+        return {name: mask for name in MASKS if (mask := getattr(self, name)) is not None}
 
     @cached_property
     def episode_ends(self) -> Ints:
@@ -84,6 +99,7 @@ class Dataset:
             next_observations=self.next_observations[rows],
             terminals=self.terminals[rows],
             truncated=self.truncated[rows],
+            **{name: mask[rows] for name, mask in self.masks.items()},
         )
 
     def select_episodes(self, episodes: Sequence[int] | Ints) -> Dataset:
@@ -92,7 +108,7 @@ class Dataset:
         rows = np.concatenate([np.arange(starts[e], ends[e] + 1) for e in episodes])
         return self.select(rows)
 
-    def next_actions(self) -> tuple[Floats, Bools]:
+    def next_actions(self) -> tuple[NDArray[Any], Bools]:
         """The logged action after each row, and whether there is one.
 
         The last step of an episode has none: its successor row belongs to another episode.
@@ -126,4 +142,12 @@ def concatenate(parts: Sequence[Dataset], *, source: str) -> Dataset:
         truncated=np.concatenate([p.truncated for p in parts]),
         source=source,
         notes=tuple(note for p in parts for note in p.notes),
+        choices=parts[0].choices,
+        **{name: _joined(name, parts) for name in parts[0].masks},
     )
+
+
+def _joined(name: str, parts: Sequence[Dataset]) -> Any:
+    if any(name not in part.masks for part in parts):
+        raise UserError(f"some parts have '{name}' and some have not", where=parts[0].source, mend="give it to all")
+    return np.concatenate([part.masks[name] for part in parts])

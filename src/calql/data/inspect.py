@@ -156,6 +156,7 @@ def facts(d: Description) -> list[tuple[str, str]]:
     cut = any(TIMEOUTS_LEFT_OUT.search(note) for note in d.notes)
     last = any(note.startswith(LAST_TERMINAL) for note in d.notes)
     lost = " (one more is terminal, in the last row, which is left out)" if last else ""
+    kind = f"float32 {list(d.action_shape)}" if d.action_shape else "whole numbers"
     bad = ", ".join(f"{count} in '{name}'" for name, count in d.not_finite.items())
     return [
         ("transitions", f"{d.transitions}"),
@@ -166,7 +167,7 @@ def facts(d: Description) -> list[tuple[str, str]]:
         ("success", success),
         ("episode ends", f"{d.terminal_share:.1%} terminal, {d.truncated_share:.1%} truncated{lost}"),
         ("observations", f"{d.observation_dtype} {list(d.observation_shape)}"),
-        ("actions", f"float32 {list(d.action_shape)}, {d.action_low:g} to {d.action_high:g}"),
+        ("actions", f"{kind}, {d.action_low:g} to {d.action_high:g}"),
         ("NaN or inf", bad or "none"),
         ("repeated rows", f"{d.duplicate_rows}"),
     ]

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import platformdirs
 
-from calql.data.dataset import Bools, Dataset
+from calql.data.dataset import MASKS, Bools, Dataset
 from calql.system.cores import available_cores
 from calql.system.errors import UserError
 
@@ -278,6 +278,7 @@ def _write(dataset: Dataset, path: Path) -> None:
         next_observations=dataset.next_observations,
         terminals=dataset.terminals,
         timeouts=dataset.truncated,
+        **dataset.masks,
     )
 
 
@@ -294,6 +295,7 @@ def _read(place: Path) -> Dataset:
                 truncated=columns["timeouts"],
                 source=str(place / COLUMNS),
                 notes=tuple(facts.get("notes", ())),
+                **{name: columns[name] for name in MASKS if name in columns},
             )
     except (OSError, KeyError, ValueError, zipfile.BadZipFile) as problem:
         raise UserError(f"cannot be read ({problem})", where=str(place), mend="build it again with --rebuild") from None

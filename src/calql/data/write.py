@@ -27,6 +27,7 @@ def write_npz(dataset: Dataset, path: str | Path) -> Path:
                 next_observations=dataset.next_observations,
                 terminals=dataset.terminals,
                 timeouts=dataset.truncated,
+                **dataset.masks,
             )
     except OSError as error:
         raise UserError(

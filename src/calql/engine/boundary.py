@@ -20,6 +20,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from calql.data.choices import MASK, mask_apart, mask_in
 from calql.engine.episodes import Episode, Request
 from calql.system.errors import Diverged, UserError
 
@@ -41,11 +42,18 @@ class Trajectory:
     rewards: list[float] = field(default_factory=list)
     terminal: bool = False
     success: bool = False
+    masks: list[NDArray[np.bool_]] = field(default_factory=list)  # of discrete actions, one for each observation
+
+    @property
+    def allowed(self) -> NDArray[np.bool_] | None:
+        """What may be done now; None for continuous actions."""
+        return self.masks[-1] if self.masks else None
 
     def episode(self) -> Episode:
         """As it stands, in whole arrays: quick to send to another process."""
-        rewards = np.array(self.rewards, np.float64)
-        return Episode(np.stack(self.observations), np.stack(self.actions), rewards, self.terminal, self.success)
+        rewards, masks = np.array(self.rewards, np.float64), np.stack(self.masks) if self.masks else None
+        observations, actions = np.stack(self.observations), np.stack(self.actions)
+        return Episode(observations, actions, rewards, self.terminal, self.success, masks)
 
 
 class Beacon:
@@ -88,20 +96,26 @@ class Boundary:
     A thread looks at the clock, and rings in the main thread only when a call has taken too long: no step pays for it.
     """
 
-    def __init__(self, make_env: Callable[[], Env], step_timeout: float, beacon: Beacon | None = None) -> None:
+    def __init__(
+        self, make_env: Callable[[], Env], step_timeout: float, beacon: Beacon | None = None, *, masked: bool = False
+    ) -> None:
         self._make_env, self._step_timeout = make_env, step_timeout
+        self._masked = masked  # whether the environment has to say which actions are allowed
         self._beacon = beacon or Beacon()
         self._over: threading.Event | None = None  # set when nobody needs to look any more
 
     def make(self) -> Env:
         with self._call(MAKE, None, 0):
-            return self._make_env()
+            return mask_apart(self._make_env())
 
     def reset(self, env: Env, request: Request) -> Trajectory:
         with self._call(RESET, request, 0):
-            observation = as_observation(env.reset(seed=request.env_seed)[0])
+            seen, info = env.reset(seed=request.env_seed)
+            observation = as_observation(seen)
         _require_observation(observation, env.observation_space.shape or observation.shape, request, 0)
-        return Trajectory(request, [observation])
+        trajectory = Trajectory(request, [observation])
+        self._note_mask(env, trajectory, info, 0, over=False)
+        return trajectory
 
     def step(self, env: Env, trajectory: Trajectory, action: np.ndarray) -> bool:
         """Step one environment and note what it said; whether the episode goes on."""
@@ -112,6 +126,7 @@ class Boundary:
                 where=place(trajectory.request, number),
                 mend="the last good checkpoint is kept: lower --critic-rate or --policy-rate",
             )
+        _require_allowed(trajectory, action, number)
         with self._call(STEP, trajectory.request, number):
             answer = env.step(to_env_action(env.action_space, action))
             observation, reward, terminated, truncated, info = answer
@@ -124,7 +139,23 @@ class Boundary:
         trajectory.rewards.append(reward)
         trajectory.terminal = bool(terminated)
         trajectory.success |= bool(info.get("success", info.get("is_success", False)))
+        self._note_mask(env, trajectory, info, number, over=trajectory.terminal)
         return not (terminated or truncated)
+
+    def _note_mask(self, env: Env, trajectory: Trajectory, info: Any, step: int, *, over: bool) -> None:
+        """What is allowed from here on; everything where the environment says nothing, or nothing is to come."""
+        if not isinstance(env.action_space, gymnasium.spaces.Discrete):
+            return
+        count, call = int(env.action_space.n), STEP if step else RESET
+        try:
+            mask = mask_in(info, count)
+        except ValueError as problem:
+            raise _wrong(f"{call}: {problem}", trajectory.request, step) from None
+        if mask is None and self._masked and not over:
+            raise _wrong(f"{call} gave no '{MASK}', and the data have masks", trajectory.request, step)
+        if mask is not None and not mask.any() and not over:
+            raise _wrong(f"{call} gave an '{MASK}' that forbids every action", trajectory.request, step)
+        trajectory.masks.append(np.ones(count, bool) if mask is None or over else mask)
 
     def close(self, envs: Iterable[Env]) -> None:
         """Let go of environments; one that cannot even be closed is left."""
@@ -200,6 +231,11 @@ def _wrong(what: str, request: Request | None, step: int) -> UserError:
     return UserError(what, where=place(request, step), mend=KEPT)
 
 
+def _require_allowed(trajectory: Trajectory, action: np.ndarray, step: int) -> None:
+    if trajectory.allowed is not None and not trajectory.allowed[int(np.argmax(action))]:
+        raise _wrong(f"action {int(np.argmax(action))} is forbidden, and was not sent", trajectory.request, step)
+
+
 def _require_observation(observation: np.ndarray, shape: tuple[int, ...], request: Request, step: int) -> None:
     call = STEP if step else RESET
     if observation.shape != shape:
@@ -214,8 +250,11 @@ def not_finite(array: np.ndarray) -> str:
     return f"{array[index]} as number {index[0] if len(index) == 1 else index}"
 
 
-def to_env_action(space: gymnasium.Space[Any], action: np.ndarray) -> np.ndarray:
-    """From [-1, 1] to the bounds of the environment's actions."""
+def to_env_action(space: gymnasium.Space[Any], action: np.ndarray) -> Any:
+    """From [-1, 1] to the bounds of the environment's actions; from one-hot rows [..., choice] to whole numbers."""
+    if isinstance(space, gymnasium.spaces.Discrete):
+        chosen = space.start + np.argmax(action, axis=-1)
+        return int(chosen) if action.ndim == 1 else chosen
     assert isinstance(space, gymnasium.spaces.Box)
     scaled = space.low + (action + 1.0) * 0.5 * (space.high - space.low)
     return np.clip(scaled, space.low, space.high).astype(space.dtype)

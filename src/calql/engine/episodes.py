@@ -37,20 +37,24 @@ class Request:
         """The key from which the noise of its actions follows."""
         return np.random.SeedSequence(self.entropy).generate_state(2).astype(np.uint32)
 
-    def uniform_action(self, timestep: int, dim: int) -> NDArray[np.float32]:
-        """What is done at a step in place of the policy's action."""
-        return np.random.default_rng([*self.entropy, timestep]).uniform(-1.0, 1.0, dim).astype(np.float32)
+    def uniform_action(self, timestep: int, dim: int, allowed: NDArray[np.bool_] | None = None) -> NDArray[np.float32]:
+        """What is done at a step in place of the policy's action; of discrete ones [choice], one of the allowed."""
+        rng = np.random.default_rng([*self.entropy, timestep])
+        if allowed is None:
+            return rng.uniform(-1.0, 1.0, dim).astype(np.float32)
+        return np.eye(dim, dtype=np.float32)[rng.choice(np.flatnonzero(allowed))]
 
 
 @dataclass(frozen=True)
 class Episode:
-    """What was seen, in the environment's rewards and the policy's actions ([-1, 1])."""
+    """What was seen, in the environment's rewards and the policy's actions ([-1, 1], or one-hot)."""
 
     observations: NDArray[Any]  # [step + 1, ...]
     actions: NDArray[np.float32]  # [step, action]
     rewards: NDArray[np.float64]  # [step]
     terminal: bool
     success: bool
+    masks: NDArray[np.bool_] | None = None  # [step + 1, choice], of discrete actions: what was allowed
 
     def summary(self) -> EpisodeSummary:
         return EpisodeSummary(

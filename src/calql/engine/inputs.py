@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calql.data import Dataset, possible_returns
+from calql.data.dataset import MASKS
 from calql.data.rewards import RewardRule
 from calql.engine.episodes import Episode
 from calql.methods.base import Method, Spec, Transitions
 from calql.methods.reference import Fit, MonteCarlo, Reference, Trajectory, fit_reference, over_episodes
 
 Columns = dict[str, NDArray[Any]]  # fields of Transitions by name, on the host
+Masks = tuple[NDArray[np.bool_], NDArray[np.bool_]]  # allowed at a step and after it, each [step, choice]
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,12 @@ class Inputs:
     optional: frozenset[str]  # columns that the method asked for
     discount: float
     possible: tuple[float, float]  # least and largest return that rewards like the logged ones can add up to
+
+    @property
+    def masked(self) -> bool:
+        """Whether some action was forbidden in the logged data, so that an environment has to say what is."""
+        masks = self.logged.action_masks
+        return masks is not None and not bool(jnp.all(masks))
 
     def pad(self, episodes: Sequence[Episode | None], limit: int) -> tuple[Transitions, NDArray[np.int32]]:
         """Collected episodes (None: no new one) as rows [seed, limit, ...] and their lengths [seed], on the host."""
@@ -59,7 +67,8 @@ class Inputs:
         """One collected episode as rows, valued by the reference now that it has ended."""
         seen, recorded = episode.observations, episode.rewards.astype(np.float32)
         trajectory = Trajectory(seen[:-1], episode.actions, self.rewards.collected.map(recorded), _terminals(episode))
-        return columns_of(trajectory, seen[1:], recorded, self.reference(trajectory), self.optional)
+        masks = None if episode.masks is None else (episode.masks[:-1], episode.masks[1:])
+        return columns_of(trajectory, seen[1:], recorded, self.reference(trajectory), self.optional, masks)
 
 
 def prepare(method: Method, reference: str, fit: Fit) -> Inputs:
@@ -69,8 +78,9 @@ def prepare(method: Method, reference: str, fit: Fit) -> Inputs:
     parts = []
     for rows in data.episodes():
         trajectory = fit.trajectory(rows)
-        values = fitted(trajectory)
-        parts.append(columns_of(trajectory, data.next_observations[rows], data.rewards[rows], values, method.columns))
+        values, masks = fitted(trajectory), _masks(data, rows)
+        after, recorded = data.next_observations[rows], data.rewards[rows]
+        parts.append(columns_of(trajectory, after, recorded, values, method.columns, masks))
     logged = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     returns = over_episodes(MonteCarlo(fit.rewards, fit.discount), fit)
     possible = possible_returns(logged["rewards"], logged["terminals"], fit.discount)
@@ -95,7 +105,14 @@ def _terminals(episode: Episode) -> NDArray[np.bool_]:
 
 def spec_of(data: Dataset) -> Spec:
     """What networks are built for: shapes, and the statistics of observations that are vectors."""
-    return Spec.of(data.observations, data.actions)
+    return Spec.of(data.observations, data.actions, discrete=data.discrete)
+
+
+def _masks(data: Dataset, rows: slice) -> Masks | None:
+    """What was allowed at those rows, and after them; None for continuous actions."""
+    if data.action_masks is None or data.next_action_masks is None:
+        return None
+    return data.action_masks[rows], data.next_action_masks[rows]
 
 
 def on_device(columns: Columns) -> Transitions:
@@ -108,6 +125,7 @@ def columns_of(
     recorded: NDArray[np.float32],
     reference: NDArray[np.float32],
     wanted: frozenset[str],
+    masks: Masks | None = None,
 ) -> Columns:
     """The columns of one episode; optional ones only where the method wants them."""
     count, actions = len(recorded), trajectory.actions
@@ -126,4 +144,5 @@ def columns_of(
         "remaining": np.arange(count - 1, -1, -1, dtype=np.int32),
         "return_to_go": np.cumsum(recorded[::-1])[::-1].astype(np.float32),
     }
+    columns |= {} if masks is None else dict(zip(MASKS, masks, strict=True))
     return columns | {name: column for name, column in optional.items() if name in wanted}

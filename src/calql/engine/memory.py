@@ -41,7 +41,8 @@ def require_memory(method: Method, data: Dataset, options: RunOptions, limit: in
 def least_memory(method: Method, data: Dataset, options: RunOptions, limit: int) -> dict[str, int]:
     """Bytes by what they are for, with the option that makes it less."""
     row = one_row(method, data)
-    spec = Spec(data.observations.shape[1:], data.actions.shape[1], image=data.observations.dtype == np.uint8)
+    image = data.observations.dtype == np.uint8
+    spec = Spec(data.observations.shape[1:], data.actions.shape[1], image=image, discrete=data.discrete)
     state = jax.eval_shape(lambda: method.init(jax.random.key(0), spec))
     shape = batch_shape(method)
     batch = jax.tree.map(lambda c: jax.ShapeDtypeStruct((*shape, *c.shape), c.dtype), row)
@@ -69,6 +70,7 @@ def one_row(method: Method, data: Dataset) -> Transitions:
     optional = {name: like((), kind) for name, kind in OPTIONAL.items() if name in method.columns}
     if "next_actions" in method.columns:
         optional["next_actions"] = action
+    optional |= {name: like(mask.shape[1:], jnp.bool_) for name, mask in data.masks.items()}
     return Transitions(seen, action, scalar, seen, scalar, scalar, **optional)
 
 

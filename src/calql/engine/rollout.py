@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from calql.data.rewards import EpisodeSummary
-from calql.engine.boundary import Beacon, Boundary, Env
+from calql.engine.boundary import Beacon, Boundary, Env, Trajectory
 from calql.engine.episodes import Episode, Request
 from calql.engine.stop import Halted, Never
 from calql.methods.base import Carry, Method, Policy, TimeStep
@@ -28,6 +28,7 @@ class RolloutSetup:
     episode_limit: int
     step_timeout: float = 0.0  # seconds; 0: any number
     real: bool = False  # there is one environment, whoever plays
+    masked: bool = False  # it has to say which actions are allowed
 
 
 class RolloutWorker:
@@ -37,7 +38,7 @@ class RolloutWorker:
         self, setup: RolloutSetup, asked: Callable[[], bool] = Never().asked, beacon: Beacon | None = None
     ) -> None:
         self.setup, self._asked = setup, asked
-        self._boundary = Boundary(setup.make_env, setup.step_timeout, beacon)
+        self._boundary = Boundary(setup.make_env, setup.step_timeout, beacon, masked=setup.masked)
         self._envs: list[Env] = []
 
     def play(self, policy: Policy, requests: Sequence[Request], *, explore: bool) -> list[Episode]:
@@ -62,11 +63,13 @@ class RolloutWorker:
         carries = _carries(self.setup.method, policy, len(keys))
         going = list(range(len(requests)))
         for timestep in range(self.setup.episode_limit):
-            actions, carries = act(leaves, carries, observations, rewards, np.int32(timestep), keys)
+            masks = masks_of(trajectories)
+            actions, carries = act(leaves, carries, observations, rewards, np.int32(timestep), keys, masks)
             chosen = np.array(actions)
             for index in going:
                 if requests[index].random:
-                    chosen[index] = requests[index].uniform_action(timestep, chosen.shape[-1])
+                    allowed = trajectories[index].allowed
+                    chosen[index] = requests[index].uniform_action(timestep, chosen.shape[-1], allowed)
             self._look_up()
             going = [index for index in going if self._boundary.step(envs[index], trajectories[index], chosen[index])]
             if not going:
@@ -115,6 +118,12 @@ class Evaluate:
         return [episode.summary() for episode in worker.play(self.policy, self.requests, explore=False)]
 
 
+def masks_of(trajectories: Sequence[Trajectory]) -> np.ndarray | None:
+    """What may be done in each environment [environment, choice]; None for continuous actions."""
+    allowed = [trajectory.allowed for trajectory in trajectories]
+    return None if allowed[0] is None else np.stack([mask for mask in allowed if mask is not None])
+
+
 def policy_of(policies: Policy, index: int) -> Policy:
     """One policy of stacked ones [seed, ...]; a copy, which does not keep the others."""
     return jax.tree.map(lambda leaf: leaf[index].copy(), policies)
@@ -146,13 +155,16 @@ def _acting(method: Method, structure: Any, explore: bool) -> Callable[..., tupl
         rewards: jax.Array,
         timestep: jax.Array,
         keys: jax.Array,
+        masks: jax.Array | None,
     ) -> tuple[jax.Array, Carry]:
         policy = as_trained(jax.tree.unflatten(structure, leaves))
 
-        def one(carry: Carry, observation: jax.Array, reward: jax.Array, words: jax.Array) -> tuple[jax.Array, Carry]:
-            time_step = TimeStep(observation, reward, timestep)
+        def one(
+            carry: Carry, observation: jax.Array, reward: jax.Array, words: jax.Array, mask: jax.Array | None
+        ) -> tuple[jax.Array, Carry]:
+            time_step = TimeStep(observation, reward, timestep, mask)
             return method.act(policy, carry, time_step, action_key(words, timestep), explore=explore)
 
-        return jax.vmap(one)(carries, observations, rewards, keys)
+        return jax.vmap(one)(carries, observations, rewards, keys, masks)
 
     return jax.jit(act)

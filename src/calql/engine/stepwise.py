@@ -43,7 +43,7 @@ class Stepper:
 
     def __init__(self, plan: Plan, setup: RolloutSetup, counters: Counters) -> None:
         self._plan, self._options, self._setup, self._counters = plan, plan.options, setup, counters
-        self._boundary = Boundary(setup.make_env, setup.step_timeout)
+        self._boundary = Boundary(setup.make_env, setup.step_timeout, masked=setup.masked)
         self._envs: dict[int, Env] = {}
         self._open: dict[int, Open] = {}
         self._carries: Carry | None = None
@@ -82,7 +82,8 @@ class Stepper:
         c, episode = self._counters, self._open[index]
         timestep = len(episode.trajectory.rewards)
         if acts_at_random(self._options, c, index):
-            action = episode.trajectory.request.uniform_action(timestep, action.shape[-1])
+            allowed = episode.trajectory.allowed
+            action = episode.trajectory.request.uniform_action(timestep, action.shape[-1], allowed)
         goes_on = self._boundary.step(episode.env, episode.trajectory, action)
         c.env_steps[index] += 1
         if c.env_steps[index] > self._options.warmup_steps:
@@ -105,10 +106,16 @@ class Stepper:
         for index, episode in self._open.items():
             observations[index], keys[index] = episode.trajectory.observations[-1], episode.trajectory.request.key_words
             rewards[index] = episode.trajectory.rewards[-1] if episode.trajectory.rewards else 0.0
-        timesteps = self.open_steps.astype(np.int32)
+        timesteps, masks = self.open_steps.astype(np.int32), self._masks()
         act = _acting(self._setup.method, structure)  # type: ignore[arg-type]  # methods hash
-        actions, self._carries = act(leaves, self._carries, observations, rewards, timesteps, keys, who)
+        actions, self._carries = act(leaves, self._carries, observations, rewards, timesteps, keys, who, masks)
         return np.array(actions)
+
+    def _masks(self) -> NDArray[np.bool_] | None:
+        """What each seed may do [seed, choice], anything of one that does not step; None for continuous actions."""
+        allowed: dict[int, Any] = {index: episode.trajectory.allowed for index, episode in self._open.items()}
+        like, seeds = next(iter(allowed.values())), range(len(self._plan.seeds))
+        return None if like is None else np.stack([allowed.get(index, like) for index in seeds])
 
     def pack(self) -> Arrays:
         """What is under way: the actions so far, where they led, and what the policies remember."""
@@ -157,9 +164,10 @@ def _acting(method: Method, structure: Any) -> Callable[..., tuple[jax.Array, Ca
         timestep: jax.Array,
         words: jax.Array,
         steps: jax.Array,
+        mask: jax.Array | None,
     ) -> tuple[jax.Array, Carry]:
         before = jax.tree.map(lambda new, old: jnp.where(timestep == 0, new, old), method.start(policy), carry)
-        time_step = TimeStep(observation, reward, timestep)
+        time_step = TimeStep(observation, reward, timestep, mask)
         action, after = method.act(policy, before, time_step, action_key(words, timestep), explore=True)
         return action, jax.tree.map(lambda new, old: jnp.where(steps, new, old), after, carry)
 

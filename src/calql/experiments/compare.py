@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from calql.domains.registry import Task
+from calql.domains.registry import Task, get_task
 from calql.experiments.launchers.base import Stop, Tell
 from calql.experiments.launchers.here import Here
 from calql.experiments.matrix import Matrix
 from calql.experiments.paper.matrices import Arm, Experiment
 from calql.experiments.paper.scales import cells_of
-from calql.methods import METHODS
+from calql.methods import METHODS, able
 from calql.results.report import write_report
 from calql.results.summary import Summary, summarise
 from calql.runs import life as training
@@ -88,7 +88,7 @@ def matrix_of(
     experiment = Experiment("comparison", "Every method on a small task", (task,), tuple(map(Arm, METHODS)), seeds)
     cells = cells_of(experiment, "comparison", seeds=seeds, methods=methods, cut=partial(_cut, options))
     found = {cell.method: replace(cell, home=cell.method) for cell in cells}
-    chosen = [found[name] for name in methods or METHODS]
+    chosen = [found[name] for name in methods or able(get_task(task).discrete)]
     return Matrix(experiment, "comparison", chosen, Path(folder), below="")
 
 

@@ -67,6 +67,23 @@ def same_method(name: str, changes: Mapping[str, Any]) -> str | None:
     return None
 
 
+def make_method(name: str, options: Any, *, discrete: bool = False) -> Method:
+    """The method for continuous or for discrete actions; refused where it has no such form."""
+    entry = method_entry(name)
+    if discrete and entry.discrete is not None:
+        return entry.discrete(options)
+    if not discrete and entry.continuous:
+        return entry.make(options)
+    kind = "discrete" if discrete else "continuous"
+    others = ", ".join(able(discrete))
+    raise UserError(f"the method '{name}' cannot learn {kind} actions", mend=f"these can, with --method: {others}")
+
+
+def able(discrete: bool) -> list[str]:
+    """Names of the methods that learn discrete actions, or continuous ones."""
+    return [name for name, entry in METHODS.items() if (entry.discrete is not None if discrete else entry.continuous)]
+
+
 def check_combination(
     name: str, method: Method, *, reference: str = "none", mixing: float = POOLED, image: bool = False
 ) -> None:
@@ -99,4 +116,15 @@ def preset(name: str, method: str) -> Mapping[str, Any]:
     return known[name]
 
 
-__all__ = ["METHODS", "PRESETS", "Entry", "Method", "check_combination", "method_entry", "preset", "same_method"]
+__all__ = [
+    "METHODS",
+    "PRESETS",
+    "Entry",
+    "Method",
+    "able",
+    "check_combination",
+    "make_method",
+    "method_entry",
+    "preset",
+    "same_method",
+]

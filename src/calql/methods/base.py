@@ -36,7 +36,7 @@ class Transitions(NamedTuple):
     """
 
     observations: jax.Array
-    actions: jax.Array  # in [-1, 1]
+    actions: jax.Array  # in [-1, 1]; one-hot rows of discrete actions
     rewards: jax.Array  # mapped
     next_observations: jax.Array
     terminals: jax.Array  # float: 1 where nothing more can be earned; a truncated step has 0
@@ -46,6 +46,8 @@ class Transitions(NamedTuple):
     timestep: jax.Array | None = None  # int32: steps since the start of the episode
     remaining: jax.Array | None = None  # int32: steps to the end of the episode
     return_to_go: jax.Array | None = None  # undiscounted sum of recorded rewards from here on
+    action_masks: jax.Array | None = None  # bool [..., choice], of discrete actions alone: what is allowed
+    next_action_masks: jax.Array | None = None  # and at the next observation
     returns: jax.Array | None = None  # of a batch alone, [2]: least and largest possible return, if targets are bounded
 
 
@@ -55,6 +57,7 @@ class TimeStep(NamedTuple):
     observation: jax.Array
     previous_reward: jax.Array  # recorded reward of the step before; 0 at the first
     timestep: jax.Array  # int32
+    action_mask: jax.Array | None = None  # bool [choice], of discrete actions alone: what is allowed
 
 
 class Method(Protocol):
@@ -127,7 +130,7 @@ class Method(Protocol):
     def act(
         self, policy: Policy, carry: Carry, time_step: TimeStep, key: jax.Array, *, explore: bool
     ) -> tuple[jax.Array, Carry]:
-        """One action in [-1, 1] for one observation: drawn when exploring, else the deterministic one."""
+        """One action for one observation, in [-1, 1] or one-hot: drawn when exploring, else the deterministic one."""
         ...
 
     def value(self, state: State, observations: jax.Array, actions: jax.Array) -> jax.Array | None:
@@ -189,7 +192,7 @@ class Defaults:
         self, policy: Policy, carry: Carry, time_step: TimeStep, key: jax.Array, *, explore: bool
     ) -> tuple[jax.Array, Carry]:
         """What the actor draws, or its most likely action."""
-        distribution = policy(time_step.observation)
+        distribution = allowing(policy(time_step.observation), time_step.action_mask)
         return (distribution.sample(key)[0] if explore else distribution.mode()), carry
 
     def value(self, state: State, observations: jax.Array, actions: jax.Array) -> jax.Array | None:
@@ -197,6 +200,11 @@ class Defaults:
 
     def switch(self, state: State) -> tuple[Self, State]:
         return self, state
+
+
+def allowing(distribution: Any, mask: jax.Array | None) -> Any:
+    """A policy's distribution among what is allowed; as it is where nobody says what that is."""
+    return distribution if mask is None else distribution.allowing(mask)
 
 
 def traced(numbers: type[Numbers], options: Any) -> Numbers:
@@ -244,6 +252,7 @@ __all__ = [
     "TimeStep",
     "Trained",
     "Transitions",
+    "allowing",
     "augment",
     "last_minibatch",
     "learn",

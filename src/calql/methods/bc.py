@@ -14,6 +14,7 @@ from calql.methods.base import (
     Metrics,
     Trained,
     Transitions,
+    allowing,
     augment,
     last_minibatch,
     learn,
@@ -21,7 +22,8 @@ from calql.methods.base import (
 )
 from calql.methods.entry import Entry
 from calql.methods.learner_options import Widths
-from calql.networks import DENSITY, GRADIENTS, Actor, Spec, Style, make_actor, make_encoder
+from calql.networks import DENSITY, DISCRETE, GRADIENTS, Actor, Categorical, Spec, Style, make_actor, make_encoder
+from calql.system.options import refused
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,9 @@ class BC(Defaults):
 
     def policy_loss(self, policy: Actor, batch: Transitions) -> tuple[jax.Array, Metrics]:
         """-mean log pi(a|s), or the mean squared error of the deterministic action."""
-        distribution = policy(batch.observations)
+        distribution = allowing(policy(batch.observations), batch.action_masks)
+        if batch.action_masks is not None:
+            return self.choice_loss(distribution, batch.actions)
         error = jnp.mean((distribution.mode() - batch.actions) ** 2)
         log_probs = distribution.log_prob(batch.actions)
         if log_probs is None:
@@ -68,6 +72,12 @@ class BC(Defaults):
         likelihood = jnp.mean(log_probs)
         loss = -likelihood if self.options.objective == "likelihood" else error
         return loss, {"policy_loss": loss, "log_likelihood": likelihood, "squared_error": error}
+
+    def choice_loss(self, distribution: Categorical, actions: jax.Array) -> tuple[jax.Array, Metrics]:
+        """-mean log pi(a|s) of discrete actions, and how often the most likely one is the logged one."""
+        likelihood = jnp.mean(distribution.log_prob(actions))
+        agreement = jnp.mean(jnp.sum(distribution.mode() * actions, axis=-1))
+        return -likelihood, {"policy_loss": -likelihood, "log_likelihood": likelihood, "agreement": agreement}
 
     def update(self, state: BCState, batch: Transitions, key: jax.Array) -> tuple[BCState, Metrics]:
         rows = last_minibatch(augment(batch, key))
@@ -79,9 +89,22 @@ class BC(Defaults):
         key_policy, key_encoder = jax.random.split(key)
         encoder = make_encoder(spec, key_encoder, standardise=o.standardise)
         policy = make_actor(
-            o.actor, *encoder, spec.action_dim, o.policy_widths, key=key_policy, style=Style(), options=o
+            DISCRETE if spec.discrete else o.actor,
+            *encoder,
+            spec.action_dim,
+            o.policy_widths,
+            key=key_policy,
+            style=Style(),
+            options=o,
         )
         return BCState(Trained.fresh(policy), traced(Numbers, o))
+
+
+def discrete(options: BCOptions) -> BC:
+    """For discrete actions: a categorical policy."""
+    if options.objective != "likelihood":
+        raise refused("objective", options.objective, "likelihood with discrete actions")
+    return BC(options)
 
 
 # It does not learn from what it collects better than from what it has. Actions at the bounds would rule the likelihood:
@@ -89,5 +112,13 @@ class BC(Defaults):
 SETS = {"online_steps": 0, "action_limit": 0.99}
 
 METHODS = {
-    "bc": Entry("behaviour cloning", BCOptions, BC, sets=SETS, on={"point-maze": {"policy_rate": 1e-3}}, place=14)
+    "bc": Entry(
+        "behaviour cloning",
+        BCOptions,
+        BC,
+        discrete=discrete,
+        sets=SETS,
+        on={"point-maze": {"policy_rate": 1e-3}},
+        place=14,
+    )
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from calql.methods.discrete_learner import DiscreteActorCritic
 from calql.methods.entry import Entry
 from calql.methods.learner import ActorCritic
 from calql.methods.learner_options import ActorCriticOptions
@@ -39,16 +40,31 @@ class CalQLHighRatio(CalQL):
 
 
 METHODS = {
-    "cal-ql": Entry("CQL, calibrated: Q is never pushed below the reference value", CalQL, ActorCritic, place=1),
+    "cal-ql": Entry(
+        "CQL, calibrated: Q is never pushed below the reference value",
+        CalQL,
+        ActorCritic,
+        discrete=DiscreteActorCritic,
+        place=1,
+    ),
     "cal-ql-utd20": Entry(
         "Cal-QL with RLPD's critics, 20 updates a step",
         CalQLHighRatio,
         ActorCritic,
+        discrete=DiscreteActorCritic,
         sets={"update_ratio": 20},
         update_cost=3.0,
         small={"online_steps": 5_000},
         place=2,
     ),
-    "cql": Entry("conservative Q-learning: the same learner with calibration off", CQL, ActorCritic, place=3),
-    "cql-sac": Entry("CQL offline, SAC online on the same mixture", CQLThenSAC, ActorCritic, place=4),
+    "cql": Entry(
+        "conservative Q-learning: the same learner with calibration off",
+        CQL,
+        ActorCritic,
+        discrete=DiscreteActorCritic,
+        place=3,
+    ),
+    "cql-sac": Entry(
+        "CQL offline, SAC online on the same mixture", CQLThenSAC, ActorCritic, discrete=DiscreteActorCritic, place=4
+    ),
 }

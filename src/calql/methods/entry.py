@@ -30,6 +30,8 @@ class Entry:
     update_cost: float = 1.0  # of one update, against one of Cal-QL
     small: Options = field(default_factory=dict)  # at most so much of each at the scale `small`
     place: int = 1_000  # in lists; equal ones by name
+    discrete: Callable[[Any], Method] | None = None  # how it is made for discrete actions; None: it has no such form
+    continuous: bool = True  # whether it is made for continuous ones by `make`
 
     def options_on(self, domain: str, task: str) -> Options:
         return {**self.on.get(domain, {}), **self.on.get(task, {})}

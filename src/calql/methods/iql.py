@@ -7,7 +7,7 @@ that leaves the data slowly.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ from calql.methods.base import (
     Metrics,
     Trained,
     Transitions,
+    allowing,
     augment,
     last_minibatch,
     learn,
@@ -28,8 +29,10 @@ from calql.methods.base import (
 from calql.methods.entry import Entry
 from calql.methods.off_policy import OffPolicy, WeightedCloningOptions, least_q, td_loss
 from calql.networks import (
+    DISCRETE,
     GRADIENTS,
     Actor,
+    ChoiceCritics,
     Critics,
     Spec,
     Style,
@@ -39,7 +42,7 @@ from calql.networks import (
     make_encoder,
     move_towards,
 )
-from calql.system.options import POOLED
+from calql.system.options import POOLED, refused
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ class IQL(OffPolicy):
         self, policy: Actor, state: IQLState, batch: Transitions, q: jax.Array, key: jax.Array
     ) -> tuple[jax.Array, Metrics]:
         """Cloning of logged actions, weighted by exp(beta (Q - V)); with ascent on Q where that is asked for."""
-        distribution = policy(batch.observations, key)
+        distribution = allowing(policy(batch.observations, key), batch.action_masks)
         advantages = q - state.value.parameters(batch.observations)
         weights = losses.exponential_weights(advantages, state.numbers.temperature, self.options.weight_cap)
         loss = losses.weighted_cloning(weights / len(q), log_density(distribution, batch.actions))
@@ -148,10 +151,13 @@ class IQL(OffPolicy):
         o, style = self.options, Style(self.options.initialiser, output_gain=2.0**0.5)
         key_policy, key_critic, key_value, key_encoders = jax.random.split(key, 4)
         encoders = [make_encoder(spec, k) for k in jax.random.split(key_encoders, 3)]
+        actor, kind = (DISCRETE, ChoiceCritics) if spec.discrete else (o.actor, Critics)
         policy = make_actor(
-            o.actor, *encoders[0], spec.action_dim, o.policy_widths, key=key_policy, style=style, options=o
+            actor, *encoders[0], spec.action_dim, o.policy_widths, key=key_policy, style=style, options=o
         )
-        critics = Critics(*encoders[1], spec.action_dim, o.critic_widths, count=o.critics, key=key_critic, style=style)
+        critics: Any = kind(
+            *encoders[1], spec.action_dim, o.critic_widths, count=o.critics, key=key_critic, style=style
+        )
         value = Value(*encoders[2], o.critic_widths, key=key_value, style=style)
         return IQLState(
             Trained.fresh(policy), Trained.fresh(critics), Trained.fresh(value), critics, traced(Numbers, o)
@@ -167,6 +173,14 @@ class IQL(OffPolicy):
         return self, state._replace(numbers=n)
 
 
+def discrete(options: IQLOptions) -> IQL:
+    """For discrete actions: a categorical policy and critics of all choices, the same losses."""
+    if options.ascends:
+        weight = max(options.ascent_weight, options.ascent_weight_online)
+        raise refused("ascent_weight", weight, "0 with discrete actions, along which Q has no slope")
+    return IQL(options)
+
+
 SETS = own_defaults(IQLOptions, "policy_widths", "critic_widths")
 
 # The method's own code for fine-tuning, where the paper's baseline is a fork: one buffer, no share kept for the data,
@@ -178,6 +192,7 @@ METHODS = {
         "expectile values, advantage-weighted cloning",
         IQLOptions,
         IQL,
+        discrete=discrete,
         sets=SETS,
         original=ORIGINAL,
         on={

@@ -7,6 +7,7 @@ one learner. Losses are in `calql.methods.losses`; this file says which paramete
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
@@ -19,6 +20,7 @@ from calql.methods.base import RATES, Defaults, Metrics, Transitions, augment, l
 from calql.methods.learner_options import ActorCriticOptions
 from calql.methods.optimise import ADAM, descend, drift
 from calql.networks import (
+    DISCRETE,
     Actor,
     Critics,
     Spec,
@@ -33,6 +35,8 @@ from calql.networks import (
     q_values,
     sample_with_density,
 )
+
+Encoder = tuple[Callable[[jax.Array], jax.Array], int]  # and how many features it gives
 
 
 class Numbers(NamedTuple):
@@ -114,15 +118,19 @@ class ActorCritic(Defaults):
         q = q_values(critics, features, actions)  # [critic, batch, 1 + 3 sample]: the logged action first
         td, metrics = self.td_error(q[..., 0], target)
         gaps, bound_rates = self.gaps(q, log_probs, state, batch)  # [critic]
+        metrics |= {"conservative_gap": jnp.mean(gaps)} | bound_rates | bounded
+        return self.regularised(td, gaps, state, key_gap), metrics
+
+    def regularised(self, td: jax.Array, gaps: jax.Array, state: LearnerState, key: jax.Array) -> jax.Array:
+        """TD errors [critic] with the weighted regularisers [critic], put together."""
         weight = state.numbers.conservative_weight
         if self.options.dual:
             penalty = self.multiplier(state.raw_multiplier) * weight * (gaps - state.numbers.gap)
         else:
             penalty = weight * gaps
-        metrics |= {"conservative_gap": jnp.mean(gaps)} | bound_rates | bounded
         if not self.options.penalised_critics:
-            return self.over_critics(td + penalty), metrics
-        return self.over_critics(td) + self.over_critics(penalty[self.penalised(key_gap, "gap")]), metrics
+            return self.over_critics(td + penalty)
+        return self.over_critics(td) + self.over_critics(penalty[self.penalised(key, "gap")])
 
     def td_error(self, q_data: jax.Array, target: jax.Array) -> tuple[jax.Array, Metrics]:
         """Mean squared error of each critic [critic]; q_data [critic, batch]."""
@@ -160,9 +168,13 @@ class ActorCritic(Defaults):
             return None
         if not self.options.entropy_in_backup:
             return losses.target_bounds(batch.returns)
-        largest = jnp.maximum(-state.numbers.target_entropy, batch.actions.shape[-1] * math.log(2.0))
+        largest = self.largest_entropy(state, batch)
         room = 2.0 * self.temperature(state.raw_temperature) * largest / (1.0 - state.numbers.discount)
         return losses.target_bounds(batch.returns, below=room, above=room)
+
+    def largest_entropy(self, state: LearnerState, batch: Transitions) -> jax.Array:
+        """The most that an action adds to Q where it holds entropy, in size."""
+        return jnp.maximum(-state.numbers.target_entropy, batch.actions.shape[-1] * math.log(2.0))
 
     def compared_actions(
         self, state: LearnerState, batch: Transitions, key: jax.Array, name: str = "gap"
@@ -279,15 +291,23 @@ class ActorCritic(Defaults):
             state.policy, critics, alpha, batch, key_policy
         )
         if self.options.temperature_states == "next":
-            after, count = state.policy(batch.next_observations), self.options.backup_actions
-            _, log_probs = sample_with_density(after, key_next, count, "temperature/actions")
+            log_probs = self.next_log_probs(state, batch, key_next)
         raw = state.raw_temperature
-        raw_gradient = jax.grad(self.temperature_loss)(raw, log_probs, state.numbers.target_entropy)
+        raw_gradient = jax.grad(self.temperature_loss)(raw, log_probs, self.target_entropy(state, batch))
         policy, policy_adam = descend(gradient, state.policy_adam, state.policy, rate)
         raw, temperature_adam = descend(raw_gradient, state.temperature_adam, raw, rate)
         state = state._replace(policy=policy, policy_adam=policy_adam)
         state = state._replace(raw_temperature=raw, temperature_adam=temperature_adam)
         return state, {"policy_loss": loss, "entropy": -jnp.mean(log_probs), "alpha": alpha}
+
+    def next_log_probs(self, state: LearnerState, batch: Transitions, key: jax.Array) -> jax.Array:
+        """Of fresh actions at the next states [batch, sample]."""
+        after, count = state.policy(batch.next_observations), self.options.backup_actions
+        return sample_with_density(after, key, count, "temperature/actions")[1]
+
+    def target_entropy(self, state: LearnerState, batch: Transitions) -> jax.Array:
+        """What the temperature steers to, a number or one for each row."""
+        return state.numbers.target_entropy
 
     def own_gap(self, state: LearnerState, batch: Transitions, key: jax.Array) -> jax.Array:
         """The regulariser with actions and critics drawn for the dual variable alone."""
@@ -370,20 +390,11 @@ class ActorCritic(Defaults):
         style = Style(
             o.initialiser, output_gain=o.output_gain, last_hidden_gain=o.last_hidden_gain, precision=o.precision
         )
+        actor = DISCRETE if spec.discrete else o.actor
         policy = make_actor(
-            o.actor, *encoders[0], spec.action_dim, o.policy_widths, key=key_policy, style=style, options=o
+            actor, *encoders[0], spec.action_dim, o.policy_widths, key=key_policy, style=style, options=o
         )
-        critics = Critics(
-            *encoders[1],
-            spec.action_dim,
-            o.critic_widths,
-            count=o.critics,
-            key=key_critic,
-            layer_norm=o.critic_layer_norm,
-            shared_head=o.shared_head,
-            kernel=kernel_here(o.critic_kernel),
-            style=style,
-        )
+        critics = self.fresh_critics(encoders[1], spec, key_critic, style)
         at_one = math.log(math.e - 1.0) if o.temperature_form == "softplus" else 0.0  # where alpha is 1
         raw_temperature, raw_multiplier = jnp.float32(at_one), jnp.float32(o.dual_start)
         return LearnerState(
@@ -397,6 +408,20 @@ class ActorCritic(Defaults):
             temperature_adam=ADAM.init(raw_temperature),
             multiplier_adam=ADAM.init(raw_multiplier),
             numbers=self.numbers(spec),
+        )
+
+    def fresh_critics(self, encoder: Encoder, spec: Spec, key: jax.Array, style: Style) -> Critics:
+        o = self.options
+        return Critics(
+            *encoder,
+            spec.action_dim,
+            o.critic_widths,
+            count=o.critics,
+            key=key,
+            layer_norm=o.critic_layer_norm,
+            shared_head=o.shared_head,
+            kernel=kernel_here(o.critic_kernel),
+            style=style,
         )
 
     def numbers(self, spec: Spec) -> Numbers:

@@ -84,6 +84,8 @@ class ActorCriticOptions(ActorOptions):
     """Entropy that the temperature steers to; 0 or more stands for minus --entropy-scale times the action dimension."""
     entropy_scale: float = 1.0
     """See --target-entropy (RLPD: 0.5)."""
+    entropy_share: float = 0.2
+    """With discrete actions the temperature steers to this share of the largest entropy, log of the allowed actions."""
     entropy_in_backup: bool = False
     """Subtract alpha log pi in the TD target, after the best of several actions was chosen (as the authors do)."""
     policy_critic: Literal["min", "mean"] = "min"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from calql.methods.discrete_learner import DiscreteActorCritic
 from calql.methods.entry import Entry
 from calql.methods.learner import ActorCritic
 from calql.methods.learner_options import ActorCriticOptions
@@ -24,6 +25,7 @@ METHODS = {
         "SAC from scratch, on what it collects alone",
         SAC,
         ActorCritic,
+        discrete=DiscreteActorCritic,
         sets={"offline_updates": 0, "mixing": 0.0},
         update_cost=0.5,
         place=5,
@@ -32,6 +34,7 @@ METHODS = {
         "SAC from scratch, offline data pooled in",
         SAC,
         ActorCritic,
+        discrete=DiscreteActorCritic,
         sets={"offline_updates": 0, "mixing": POOLED},
         update_cost=0.5,
         place=6,
@@ -40,6 +43,7 @@ METHODS = {
         "SAC from scratch, a fixed share of offline data",
         SAC,
         ActorCritic,
+        discrete=DiscreteActorCritic,
         sets={"offline_updates": 0},  # the task's mixing
         update_cost=0.5,
         place=7,

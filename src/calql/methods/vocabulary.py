@@ -84,6 +84,12 @@ METRICS: dict[str, Meaning] = {
         "cloning",
         "Squared error of the deterministic action",
     ),
+    "agreement": Meaning(
+        "share of logged discrete actions that are the policy's most likely ones",
+        "share",
+        "cloning",
+        "Agreement with logged actions",
+    ),
     "cloning_distance": Meaning(
         "mean squared distance of the policy's action to the logged one",
         "squared action",

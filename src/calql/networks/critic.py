@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from calql.networks.choice_critic import ChoiceCritics, at_actions
 from calql.networks.kernels import fused
 from calql.networks.mlp import MLP, Precision, Style, set_apart
 
@@ -109,11 +110,13 @@ class Value(eqx.Module):
         return self.network(self.encoder(observations))[..., 0]
 
 
-def q_values(critics: Critics, features: jax.Array, actions: jax.Array) -> jax.Array:
+def q_values(critics: Critics | ChoiceCritics, features: jax.Array, actions: jax.Array) -> jax.Array:
     """Q [critic, batch] of features [batch, feature] and actions [batch, action].
 
     With actions [batch, sample, action]: Q [critic, batch, sample].
     """
+    if isinstance(critics, ChoiceCritics):
+        return at_actions(critics.of_choices(features), actions)
     members, count = critics.members, critics.count
     if critics.shared_head:  # the gradient of the one layer is the sum over critics
         copies = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), members.output)

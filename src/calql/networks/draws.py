@@ -27,6 +27,11 @@ def uniform(name: str, key: jax.Array, shape: Shape) -> jax.Array:
     return _drawn(name, shape, lambda: jax.random.uniform(key, shape, minval=-1.0, maxval=1.0))
 
 
+def gumbel(name: str, key: jax.Array, shape: Shape) -> jax.Array:
+    """Standard Gumbel numbers: the largest of logits plus these is a draw of their softmax."""
+    return _drawn(name, shape, lambda: jax.random.gumbel(key, shape))
+
+
 def chosen(name: str, key: jax.Array, total: int, count: int, *, replace: bool) -> jax.Array:
     """`count` indices below `total`; with `replace`, one may come twice."""
     return _drawn(name, (count,), lambda: jax.random.choice(key, total, (count,), replace=replace))

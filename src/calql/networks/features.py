@@ -25,16 +25,17 @@ class Spec:
     image: bool = False
     mean: tuple[float, ...] = ()  # of logged observations that are vectors
     std: tuple[float, ...] = ()
+    discrete: bool = False  # an action is one of `action_dim` choices, as a one-hot row
 
     @classmethod
-    def of(cls, observations: np.ndarray, actions: np.ndarray) -> Spec:
+    def of(cls, observations: np.ndarray, actions: np.ndarray, *, discrete: bool = False) -> Spec:
         """From logged columns [row, ...]: images by their type, vectors with their statistics."""
         shape, dim = observations.shape[1:], actions.shape[1]
         if observations.dtype == np.uint8:
-            return cls(shape, dim, image=True)
+            return cls(shape, dim, image=True, discrete=discrete)
         flat = observations.astype(np.float64)
         centre, spread = (tuple(float(x) for x in column) for column in (flat.mean(axis=0), flat.std(axis=0)))
-        return cls(shape, dim, mean=centre, std=spread)
+        return cls(shape, dim, mean=centre, std=spread, discrete=discrete)
 
 
 class Identity(eqx.Module):

@@ -1,16 +1,18 @@
-"""The policy of a run as a function: observations in, actions in the environment's own bounds out."""
+"""The policy of a run as a function: observations in, actions of the environment out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
+from calql.data.choices import MASK
 from calql.engine.boundary import as_observation, not_finite, to_env_action
 from calql.methods.base import Method, Policy, TimeStep
 from calql.networks.acting import in_float32
@@ -25,7 +27,9 @@ from calql.system.run_files import POLICY
 class LoadedPolicy:
     """Call it with each observation of an episode, and `reset()` it between episodes.
 
-    Many observations at once, with a leading axis, are those of as many episodes side by side.
+    Many observations at once, with a leading axis, are those of as many episodes side by side. Discrete actions are
+    whole numbers; where some are forbidden, say which are not with `mask`, or give the environment's dictionary of
+    `observation` and `action_mask` as it is.
     """
 
     def __init__(self, policies: Policies, member: Member, *, explore: bool = False) -> None:
@@ -62,25 +66,47 @@ class LoadedPolicy:
         )
         self._timestep = np.where(over, 0, self._timestep).astype(np.int32)
 
-    def __call__(self, observation: Any, reward: ArrayLike = 0.0) -> NDArray[Any]:
+    def __call__(self, observation: Any, reward: ArrayLike = 0.0, mask: ArrayLike | None = None) -> Any:
         """The action for an observation, or the actions [episode, ...] for observations [episode, ...].
 
         UserError where either is not a number: it must not reach an actuator. The reward of the step before matters
         only to policies that remember (the decision transformer).
         """
+        observation, mask = _parts(observation, mask)
         seen = as_observation(observation)
         count = self._episodes(seen)
+        allowed = self._allowed(mask, count)
         earned = np.asarray(reward, np.float32)
         self._require_finite("the observation", seen)
         self._require_finite("the reward", earned.reshape(-1))
         timestep, carry = self._taken_up(count)
         earned = earned if count is None else np.broadcast_to(earned, (count,))
-        time_step = TimeStep(seen, earned, timestep)  # type: ignore[arg-type]  # the device takes them as they are
+        time_step = TimeStep(seen, earned, timestep, allowed)  # type: ignore[arg-type]  # the device takes them so
         action, carry, following = self._act[count is not None](self._parameters, carry, time_step, self._key)
         self._require_finite("the action of this policy", np.asarray(action))
         self._key, self._count = np.asarray(following), count
         self._carry, self._timestep = carry, timestep + np.int32(1)
         return to_env_action(self._space, np.asarray(action))
+
+    def _allowed(self, mask: ArrayLike | None, count: int | None) -> NDArray[np.bool_] | None:
+        """What may be chosen, [choice] or [episode, choice]; None for continuous actions."""
+        if not isinstance(self._space, spaces.Discrete):
+            return None
+        shape = (int(self._space.n),) if count is None else (count, int(self._space.n))
+        if mask is None and self.description["action"].get("masked"):
+            raise UserError(
+                "this policy has to be told which actions are allowed",
+                where=self._where,
+                mend="give the environment's action_mask: policy(observation, mask=info['action_mask'])",
+            )
+        allowed = np.ones(shape, bool) if mask is None else np.asarray(mask, bool)
+        if allowed.shape != shape or not allowed.any(axis=-1).all():
+            raise UserError(
+                f"the mask has shape {allowed.shape} and allows {int(allowed.sum())} actions",
+                where=self._where,
+                mend=f"give one flag for each of {shape[-1]} actions, of which at least one is allowed",
+            )
+        return allowed
 
     def _episodes(self, seen: NDArray[Any]) -> int | None:
         """How many observations these are; None for one without a leading axis."""
@@ -125,6 +151,14 @@ class LoadedPolicy:
                 where=self._where,
                 mend="stop the system and look at its sensors, or load another run's policy",
             )
+
+
+def _parts(observation: Any, mask: ArrayLike | None) -> tuple[Any, ArrayLike | None]:
+    """An environment's dictionary as its observation and its mask."""
+    if not isinstance(observation, Mapping) or MASK not in observation:
+        return observation, mask
+    rest = [part for name, part in observation.items() if name != MASK]
+    return (rest[0] if len(rest) == 1 else observation), observation[MASK]
 
 
 def _drawing(act: Callable[..., tuple[jax.Array, Any]]) -> Callable[..., tuple[jax.Array, Any, jax.Array]]:

@@ -16,13 +16,13 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from numpy.typing import NDArray
 
+from calql.data.choices import MASK
 from calql.domains.own.tasks import MakeEnv
 from calql.runs.frames import Picture, captioned
 from calql.system.errors import UserError
 
-Act = Callable[[NDArray[Any]], NDArray[Any]]
+Act = Callable[..., Any]  # of an observation, and of `mask` where the environment gives one
 
 RATE = 25.0  # steps a second of an environment that does not say
 NO_GL = (
@@ -84,11 +84,12 @@ def filmed(make_env: MakeEnv, policy: Act | None, title: str, *, seed: int, limi
 
 def play(env: gymnasium.Env[Any, Any], policy: Act, seed: int, limit: int) -> Iterator[Shot]:
     """The picture before each step of an episode, and the one after the last."""
-    observation, _ = env.reset(seed=seed)
+    observation, info = env.reset(seed=seed)
     rate, total, success = _rate(env), 0.0, False
     yield Shot(_picture(env), 0, limit, 0.0, 0.0, 0.0, success=False, over=False)
     for step in range(1, limit + 1):
-        observation, reward, terminated, truncated, info = env.step(policy(observation))
+        mask = {"mask": info[MASK]} if MASK in info else {}
+        observation, reward, terminated, truncated, info = env.step(policy(observation, **mask))
         total += float(reward)
         success = success or bool(info.get("success", info.get("is_success", False)))
         over = bool(terminated or truncated or step == limit)
@@ -150,4 +151,6 @@ def _rate(env: gymnasium.Env[Any, Any]) -> float:
 
 def _random(env: gymnasium.Env[Any, Any], seed: int) -> Act:
     env.action_space.seed(seed)
+    if isinstance(env.action_space, gymnasium.spaces.Discrete):
+        return lambda observation, mask=None: env.action_space.sample(None if mask is None else np.int8(mask))
     return lambda observation: np.asarray(env.action_space.sample())

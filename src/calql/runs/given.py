@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from calql.data import Dataset
+from calql.data.dataset import MASKS
 from calql.domains.own.tasks import MakeEnv
 from calql.engine.checkpoint import as_disk_error
 from calql.runs.trust import require_trusted
@@ -26,14 +27,14 @@ from calql.system.run_files import CONFIG, DATA
 
 GIVEN = "given"  # the part of config.json
 LARGE = 2**30  # bytes of data, from which on a run folder does not take them unasked
-COLUMNS = ("observations", "actions", "rewards", "next_observations", "terminals", "truncated")
+COLUMNS = ("observations", "actions", "rewards", "next_observations", "terminals", "truncated", *MASKS)
 
 
 def to_keep(data: Dataset | None, asked: bool | None) -> Dataset | None:
     """The data that go into the run folder; large ones only if asked for."""
     if data is None or asked is False:
         return None
-    size = sum(getattr(data, name).nbytes for name in COLUMNS)
+    size = sum(column.nbytes for column in _columns(data).values())
     if asked is None and size > LARGE:
         raise UserError(
             f"the dataset takes {in_words(size)}, which the run folder would keep",
@@ -57,9 +58,13 @@ def keep(data: Dataset, folder: Path) -> None:
     """Column by column as they are; nothing is read into them when they come back."""
     try:
         with written_whole(folder / DATA) as file:
-            np.savez(file, **{name: getattr(data, name) for name in COLUMNS})
+            np.savez(file, **_columns(data))
     except OSError as error:
         raise as_disk_error(error, folder) from error
+
+
+def _columns(data: Dataset) -> dict[str, Any]:
+    return {name: column for name in COLUMNS if (column := getattr(data, name)) is not None}
 
 
 def data_of(folder: Path, config: Mapping[str, Any]) -> Dataset | None:

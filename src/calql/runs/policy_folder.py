@@ -19,11 +19,11 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from calql.engine.checkpoint import as_disk_error
-from calql.methods import method_entry
+from calql.methods import make_method, method_entry
 from calql.methods.base import Method, Policy
 from calql.networks import Spec
 from calql.results.arms import Member
-from calql.runs.spaces import from_words
+from calql.runs.spaces import ActionSpace, action_space
 from calql.system.archives import read_archive
 from calql.system.errors import UserError
 from calql.system.files import written_whole
@@ -47,7 +47,7 @@ class Policies:
 
     method: Method
     spec: Spec
-    action_space: spaces.Box  # to whose bounds the policy's [-1, 1] are mapped
+    action_space: ActionSpace  # to whose bounds the policy's [-1, 1] are mapped, or whose choices it makes
     of_member: Mapping[Member, Policy]  # those that were asked for, on the host
     description: Mapping[str, Any]  # all that was written down about them
 
@@ -112,16 +112,17 @@ def _filled(folder: Path, found: Mapping[str, Any], choose: Choose) -> Policies:
     path, members = folder / DESCRIPTION, members_of(found["seeds"], found["arms"])
     chosen = choose(members)
     entry = method_entry(found["method"])
-    made = entry.make(options_from(entry.options, "options", found, folder, DESCRIPTION))
+    options = options_from(entry.options, "options", found, folder, DESCRIPTION)
     try:
-        action_space = from_words(found["action"])
-        spec = _spec(found["observation"], action_space)
+        acted = action_space(found["action"])
+        spec = _spec(found["observation"], acted)
     except (KeyError, TypeError, ValueError, AssertionError) as error:
         raise UserError(f"has no spaces that make sense ({error!r})", where=str(path), mend=MEND) from None
+    made = make_method(found["method"], options, discrete=spec.discrete)
     method, like = structure(made, spec, online=found["phase"] == "online")
     parts = _read(folder / found["arrays"], [members.index(member) for member in chosen], found["checksums"])
     of_member = {whose: _fitted(part, like, folder, found) for whose, part in zip(chosen, parts, strict=True)}
-    return Policies(method, spec, action_space, of_member, found)
+    return Policies(method, spec, acted, of_member, found)
 
 
 def structure(made: Method, spec: Spec, *, online: bool) -> tuple[Method, Policy]:
@@ -138,10 +139,12 @@ def structure(made: Method, spec: Spec, *, online: bool) -> tuple[Method, Policy
     return acting[0], shapes
 
 
-def _spec(observation: Mapping[str, Any], action_space: spaces.Box) -> Spec:
+def _spec(observation: Mapping[str, Any], acted: ActionSpace) -> Spec:
+    discrete = isinstance(acted, spaces.Discrete)
     return Spec(
         observation_shape=tuple(int(length) for length in observation["shape"]),
-        action_dim=int(action_space.shape[0]),
+        action_dim=int(acted.n if isinstance(acted, spaces.Discrete) else acted.shape[0]),
+        discrete=discrete,
         image=observation["dtype"] == "uint8",
         mean=tuple(float(x) for x in observation["mean"]),
         std=tuple(float(x) for x in observation["std"]),

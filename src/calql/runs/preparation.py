@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from calql.data import Dataset, check, normalise_actions, split_at_jumps
+from calql.data import Dataset, check, normalise_actions, one_hot, split_at_jumps
 from calql.data.check import RESETS, STEPS
+from calql.data.choices import mask_apart
 from calql.data.findings import require_sound
 from calql.data.rewards import RewardRule
 from calql.domains.own.tasks import MakeEnv, made_env
@@ -20,8 +21,9 @@ from calql.domains.registry import Task
 from calql.engine.memory import require_memory
 from calql.engine.options import RunOptions
 from calql.engine.plan import Plan, make_plan
-from calql.methods import check_combination, method_entry
+from calql.methods import check_combination, make_method, method_entry
 from calql.runs.request import Choice, check_methods_options
+from calql.runs.spaces import ActionSpace
 from calql.runs.sweep import arms_of
 from calql.runs.trust import remember
 from calql.system.errors import UserError
@@ -44,7 +46,7 @@ class Prepared:
     data: Dataset
     run: RunOptions
     options: Any  # the method's options dataclass
-    action_space: spaces.Box  # the environment's, to which the policy's [-1, 1] is mapped
+    action_space: ActionSpace  # the environment's, to which the policy's [-1, 1] or one-hot actions are mapped
     notes: tuple[str, ...] = ()
     observation_space: spaces.Box | None = None  # the environment's; runs of before did not write it down
     given: tuple[str, ...] = ()  # names of the options that whoever asked for the run set
@@ -59,7 +61,7 @@ def prepare(
     notes: list[str],
     *,
     probe: bool = True,
-    action_space: spaces.Box | None = None,
+    action_space: ActionSpace | None = None,
     observation_space: spaces.Box | None = None,
     given: Iterable[str] = (),
 ) -> Prepared:
@@ -67,7 +69,7 @@ def prepare(
 
     With `probe` the environment is tried out. An existing run knows its `action_space`: then no environment is made.
     """
-    method = check_methods_options(choice.method, run, options)
+    method = check_methods_options(choice.method, run, options, discrete=task.discrete)
     remember(choice.env)
     brought = data is not None  # by the user: what this package makes itself it has checked
     data = task.load_data() if data is None else data
@@ -76,13 +78,14 @@ def prepare(
     rewards = rewards_of(task, choice.method)
     task = dataclasses.replace(task, rewards=rewards.fitted(data))
     check_combination(choice.method, method, image=data.observations.dtype == np.uint8)
-    members = dataclasses.replace(run, seeds=run.seeds * max(len(arms_of(choice, options)), 1))
-    require_memory(method, data, members, task.episode_limit)
+    arms = arms_of(choice, options, discrete=task.discrete)
     if action_space is None:
         probe = probe and not run.real
         task, action_space, observation_space, compared = _checked(task, data, probe=probe, limit=run.action_limit)
         warnings += compared
-    data = _in_unit_range(data, action_space, run)
+    data = _as_learnt(data, action_space, run)
+    members = dataclasses.replace(run, seeds=run.seeds * max(len(arms), 1))
+    require_memory(method, data, members, task.episode_limit)
     return Prepared(
         choice,
         task,
@@ -103,9 +106,11 @@ def rewards_of(task: Task, method: str) -> RewardRule:
     return method_entry(method).rewards_on(task.domain, task.name, task.rewards)
 
 
-def _checked(task: Task, data: Dataset, *, probe: bool, limit: float) -> tuple[Task, spaces.Box, spaces.Box, list[str]]:
+def _checked(
+    task: Task, data: Dataset, *, probe: bool, limit: float
+) -> tuple[Task, ActionSpace, spaces.Box, list[str]]:
     """Compare data and environment; what a trial shows of its score goes into the task."""
-    env = made_env(task.name, task.make_env)
+    env = mask_apart(made_env(task.name, task.make_env))
     try:
         warnings = check(data, env, name=task.name, limit=limit, probe=probe)
         if task.trial is not None:
@@ -113,7 +118,7 @@ def _checked(task: Task, data: Dataset, *, probe: bool, limit: float) -> tuple[T
             task, warnings = dataclasses.replace(task, score=score), [note, *warnings]
         seen, acted = env.observation_space, env.action_space
         assert isinstance(seen, spaces.Box)  # or they would have been refused
-        assert isinstance(acted, spaces.Box)
+        assert isinstance(acted, ActionSpace)
         return task, acted, seen, warnings
     finally:
         env.close()
@@ -124,10 +129,10 @@ def plan(experiment: Prepared) -> Plan:
     task, choice = experiment.task, experiment.choice
     held_out = None
     if task.held_out_data is not None and choice.dataset is None:
-        held_out = _in_unit_range(task.held_out_data(), experiment.action_space, experiment.run)
-    method = method_entry(choice.method).make(experiment.options)
+        held_out = _as_learnt(task.held_out_data(), experiment.action_space, experiment.run)
+    method = make_method(choice.method, experiment.options, discrete=task.discrete)
     seeds = "one seed" if experiment.run.seeds == 1 else f"{experiment.run.seeds} seeds"
-    arms = arms_of(choice, experiment.options)
+    arms = arms_of(choice, experiment.options, discrete=task.discrete)
     label = f"{choice.method} on {task.name}, {seeds}{f' of each of {len(arms)} arms' if arms else ''}"
     discount = getattr(experiment.options, "discount", DISCOUNT)
     plane = None if task.state_map is None else task.state_map(experiment.data)
@@ -149,6 +154,8 @@ def require_sendable(make_env: MakeEnv, name: str) -> None:
         ) from None
 
 
-def _in_unit_range(data: Dataset, bounds: spaces.Box, run: RunOptions) -> Dataset:
-    """Actions in the policy's units; what `normalise_actions` has to say, `check` has said."""
-    return normalise_actions(data, bounds.low, bounds.high, limit=run.action_limit)[0]
+def _as_learnt(data: Dataset, space: ActionSpace, run: RunOptions) -> Dataset:
+    """Actions in the policy's units, [-1, 1] or one-hot; what is to be said of them, `check` has said."""
+    if isinstance(space, spaces.Discrete):
+        return one_hot(data, space)
+    return normalise_actions(data, space.low, space.high, limit=run.action_limit)[0]

@@ -29,7 +29,7 @@ from calql.runs.origins import origins_of
 from calql.runs.policy_folder import FORMAT
 from calql.runs.preparation import DISCOUNT, Prepared, prepare
 from calql.runs.request import Choice, resolve, resolve_task
-from calql.runs.spaces import from_words, in_words
+from calql.runs.spaces import ActionSpace, action_space, from_words, in_words
 from calql.runs.trust import require_trusted
 from calql.system.cores import available_cores
 from calql.system.errors import UserError
@@ -69,9 +69,7 @@ def describe(experiment: Prepared, command: str, fits: Sequence[str] = ()) -> di
             "episode_limit": experiment.task.episode_limit,
             "score": kind_of(experiment.task.score),
             "score_range": _range(experiment.task.score),
-            "action_low": experiment.action_space.low.tolist(),
-            "action_high": experiment.action_space.high.tolist(),
-            "action_dtype": str(experiment.action_space.dtype),
+            **_actions(experiment.action_space),
             "observation": None if experiment.observation_space is None else in_words(experiment.observation_space),
         },
         "dataset": {
@@ -79,7 +77,7 @@ def describe(experiment: Prepared, command: str, fits: Sequence[str] = ()) -> di
             "transitions": len(experiment.data),
             "episodes": len(experiment.data.episode_ends),
             "fingerprint": fingerprint(experiment.data),
-            "action_dim": int(experiment.data.actions.shape[1]),
+            "action_dim": None if experiment.data.discrete else int(experiment.data.actions.shape[1]),
             "reward_min": float(experiment.task.rewards.map(experiment.data.rewards).min()),
             "reward_max": float(experiment.task.rewards.map(experiment.data.rewards).max()),
             "possible_returns": list(_possible(experiment)),
@@ -116,9 +114,14 @@ def describe_policies(experiment: Prepared, plan: Plan) -> dict[str, Any]:
             "mean": list(spec.mean),
             "std": list(spec.std),
         },
-        "action": {**in_words(experiment.action_space), "from": [-1.0, 1.0]},
+        "action": {**in_words(experiment.action_space), **_from(experiment, plan)},
         "versions": versions(),
     }
+
+
+def _from(experiment: Prepared, plan: Plan) -> dict[str, Any]:
+    """What its networks give, and whether they have to be told which actions are allowed."""
+    return {"from": "one-hot", "masked": plan.inputs.masked} if experiment.data.discrete else {"from": [-1.0, 1.0]}
 
 
 def standing(saved: Saved) -> dict[str, Any]:
@@ -220,9 +223,18 @@ def _recorded_observations(known: Mapping[str, Any], folder: Path) -> spaces.Box
         raise damaged(folder / CONFIG, f"has no observation space that makes sense ({error!r})") from None
 
 
-def _recorded_space(known: Mapping[str, Any]) -> spaces.Box | None:
+def _actions(space: ActionSpace) -> dict[str, Any]:
+    """The space of actions, as `_recorded_space` makes it again."""
+    if isinstance(space, spaces.Discrete):
+        return {"action": in_words(space)}
+    return {"action_low": space.low.tolist(), "action_high": space.high.tolist(), "action_dtype": str(space.dtype)}
+
+
+def _recorded_space(known: Mapping[str, Any]) -> ActionSpace | None:
     if not known:
         return None
+    if "action" in known:
+        return action_space(known["action"])
     dtype = np.dtype(known["action_dtype"]).type
     return spaces.Box(np.array(known["action_low"], dtype), np.array(known["action_high"], dtype), dtype=dtype)
 

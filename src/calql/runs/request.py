@@ -15,7 +15,7 @@ from calql.domains.own.tasks import MakeEnv, ScoreKind, own_task
 from calql.domains.own.tasks import outline as own_outline
 from calql.domains.registry import DEFAULT, Task, get_task
 from calql.engine.options import RunOptions
-from calql.methods import Method, check_combination, method_entry
+from calql.methods import Method, check_combination, make_method
 from calql.runs import origins
 from calql.runs.origins import Resolved
 from calql.system.errors import UserError, unknown
@@ -129,9 +129,9 @@ def _logged(choice: Choice, named: Recipe | None) -> Dataset | None:
     return load(choice.dataset) if named is None else recipes.load(named.name)
 
 
-def check_methods_options(name: str, run: RunOptions, options: Any) -> Method:
+def check_methods_options(name: str, run: RunOptions, options: Any, *, discrete: bool = False) -> Method:
     """The method that the options make, unless they do not go together with the run's."""
-    method = method_entry(name).make(options)
+    method = make_method(name, options, discrete=discrete)
     check_combination(name, method, reference=run.reference, mixing=run.mixing)
     return method
 

@@ -64,7 +64,9 @@ def evaluate(
     config = record.read_config(folder)
     run, _ = record.recorded_options(config, folder)
     playing, policies = playing_of(folder, config, env), policies_of(folder)
-    setup = RolloutSetup(playing.make_env, policies.method, playing.episode_limit, run.step_timeout, real=run.real)
+    limits = playing.episode_limit, run.step_timeout
+    masked = bool(policies.description["action"].get("masked"))
+    setup = RolloutSetup(playing.make_env, policies.method, *limits, real=run.real, masked=masked)
     workers = worker_processes(run, playing.stepping, beside=on_accelerator())
     if workers:
         require_sendable(playing.make_env, config["task"])

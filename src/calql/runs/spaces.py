@@ -1,4 +1,4 @@
-"""Boxes in words: shape, type and bounds of observations and actions, as JSON holds them."""
+"""Spaces in words: shape, type and bounds of a box, how many choices a discrete one has, as JSON holds them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+ActionSpace = spaces.Box | spaces.Discrete
 
-def in_words(box: spaces.Box) -> dict[str, Any]:
+
+def in_words(box: ActionSpace) -> dict[str, Any]:
     """One number for a bound that all have, null where there is none: the bounds of an image take no page."""
+    if isinstance(box, spaces.Discrete):
+        return {"choices": int(box.n), "start": int(box.start)}
     return {
         "shape": list(box.shape),
         "dtype": str(box.dtype),
@@ -25,6 +29,13 @@ def from_words(found: Mapping[str, Any]) -> spaces.Box:
     shape, dtype = tuple(int(length) for length in found["shape"]), np.dtype(found["dtype"])
     low, high = (_array(found[side], shape, dtype, none) for side, none in (("low", -np.inf), ("high", np.inf)))
     return spaces.Box(low, high, dtype=dtype.type)
+
+
+def action_space(found: Mapping[str, Any]) -> ActionSpace:
+    """The box or the discrete space of actions again."""
+    if "choices" in found:
+        return spaces.Discrete(int(found["choices"]), start=int(found["start"]))
+    return from_words(found)
 
 
 def _bound(values: NDArray[Any]) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calql.engine.plan import Arm
-from calql.methods import method_entry
+from calql.methods import make_method
 from calql.results.arms import arm_name, split_vary
 from calql.runs.request import Choice, value_like
 from calql.system.errors import UserError, unknown
@@ -25,13 +25,13 @@ def as_text(vary: Vary | None) -> str | None:
     return f"{name}={','.join(str(value).lower() for value in values)}"
 
 
-def arms_of(choice: Choice, options: Any) -> tuple[Arm, ...]:
+def arms_of(choice: Choice, options: Any, *, discrete: bool = False) -> tuple[Arm, ...]:
     """The arms, none without `--vary`; refuses an option of which one program cannot hold several values."""
     if choice.vary is None:
         return ()
-    entry, (name, texts) = method_entry(choice.method), split_vary(choice.vary)
+    name, texts = split_vary(choice.vary)
     known = {field.name for field in dataclasses.fields(options)}
-    method = entry.make(options)
+    method = make_method(choice.method, options, discrete=discrete)
     if name not in method.varies:
         can = ", ".join(method.varies) or "none"
         if name not in known:
@@ -45,7 +45,10 @@ def arms_of(choice: Choice, options: Any) -> tuple[Arm, ...]:
     if len(values) < 2 or len(set(values)) < len(values):
         raise UserError(f"--vary {choice.vary}", mend="give at least two values, each once")
     return tuple(
-        Arm(arm_name(name, text), entry.make(dataclasses.replace(options, **{name: value})))
+        Arm(
+            arm_name(name, text),
+            make_method(choice.method, dataclasses.replace(options, **{name: value}), discrete=discrete),
+        )
         for text, value in zip(texts, values, strict=True)
     )
 

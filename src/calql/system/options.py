@@ -130,6 +130,8 @@ RANGES: Mapping[str, Range] = {
     # What is learnt
     "target_entropy": ANY,
     "entropy_scale": NOT_NEGATIVE,
+    "entropy_share": SHARE,
+    "epsilon": SHARE,
     "temperature_start": POSITIVE,
     "backup_actions": FROM_ONE,
     "backup_actions_online": NOT_NEGATIVE,

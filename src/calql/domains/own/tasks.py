@@ -12,6 +12,7 @@ import gymnasium
 import numpy as np
 
 from calql.data import Dataset
+from calql.data.choices import MASK
 from calql.data.rewards import RewardRule
 from calql.domains.base import NormalisedReturn, Score, Task, success_rate
 from calql.domains.own.size import PAPER, Size
@@ -69,6 +70,7 @@ def own_task(
         machine=size.machine,
         fitted=size.options,
         trial=partial(_score, data) if score is None else None,
+        discrete=data.discrete,
     )
     return task, notes
 
@@ -156,10 +158,18 @@ def _score(data: Dataset, env: gymnasium.Env[Any, Any] | None) -> tuple[Score, s
     )
 
 
+def _any_action(env: gymnasium.Env[Any, Any], info: Mapping[str, Any]) -> Any:
+    """A sampled one, of those that are allowed where the environment says which are."""
+    space = env.action_space
+    if isinstance(space, gymnasium.spaces.Discrete) and MASK in info:
+        return space.sample(np.asarray(info[MASK], np.int8))
+    return space.sample()
+
+
 def _reports_success(env: gymnasium.Env[Any, Any]) -> bool:
     try:
-        env.reset(seed=0)
-        *_, info = env.step(env.action_space.sample())
+        _, info = env.reset(seed=0)
+        *_, info = env.step(_any_action(env, info))
     except Exception as error:
         raise UserError(
             f"the environment raised when tried out: {type(error).__name__}: {error}",

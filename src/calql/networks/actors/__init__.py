@@ -9,6 +9,7 @@ from typing import Any
 import jax
 
 from calql.networks.actors.base import (
+    CHOICES,
     DENSITY,
     GRADIENTS,
     ActionDistribution,
@@ -16,21 +17,25 @@ from calql.networks.actors.base import (
     log_density,
     sample_with_density,
 )
+from calql.networks.actors.categorical import Categorical, CategoricalActor
 from calql.networks.actors.deterministic import Deterministic, DeterministicActor
 from calql.networks.actors.gaussian import Gaussian, GaussianActor, LogStdForm
 from calql.networks.actors.tanh_gaussian import TanhGaussian, TanhGaussianActor
 from calql.networks.mlp import Style
-from calql.system.errors import unknown
+from calql.system.errors import UserError, unknown
 
 ACTORS: dict[str, type[Actor]] = {
     "tanh-gaussian": TanhGaussianActor,
     "gaussian": GaussianActor,
     "deterministic": DeterministicActor,
 }
+DISCRETE = "categorical"  # the one of discrete spaces: no choice for users, so not among the others
 GIVEN = frozenset({"key", "style"})  # keywords of every actor; the others are its settings
 
 
 def actor_kind(name: str) -> type[Actor]:
+    if name == DISCRETE:
+        raise UserError(f"--actor is '{DISCRETE}'", mend="leave it out: with a Discrete action space there is no other")
     if name not in ACTORS:
         raise unknown("actor", name, ACTORS)
     return ACTORS[name]
@@ -58,17 +63,21 @@ def make_actor(
     options: Any,
 ) -> Any:
     """An actor by its name, with those of a learner's options that are settings of it; the rest keep its defaults."""
-    kind: Any = actor_kind(name)
+    kind: Any = CategoricalActor if name == DISCRETE else actor_kind(name)
     settings = {setting: getattr(options, setting) for setting in settings_of(kind) if hasattr(options, setting)}
     return kind(encoder, features, action_dim, widths, key=key, style=style, **settings)
 
 
 __all__ = [
     "ACTORS",
+    "CHOICES",
     "DENSITY",
+    "DISCRETE",
     "GRADIENTS",
     "ActionDistribution",
     "Actor",
+    "Categorical",
+    "CategoricalActor",
     "Deterministic",
     "DeterministicActor",
     "Gaussian",

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 # What a learner may need of an actor, in the words of an error.
 DENSITY = "a density of its actions"  # `log_prob`, and that of samples, is a number and not None
 GRADIENTS = "gradients through its actions"  # `sample` is reparameterised, and `mode` has a slope
+CHOICES = "the probabilities of all choices"  # its distribution is a Categorical
 
 
 class ActionDistribution(eqx.Module):

@@ -11,7 +11,7 @@ import pytest
 from matplotlib.colors import to_hex
 from synthetic_tables import ONLINE, Made, write_idea, write_tidy
 
-from calql.experiments.analysis import statistics
+from calql.results import statistics
 from calql.experiments.analysis.comparison import compare
 from calql.experiments.analysis.evaluations import read_results
 from calql.experiments.pages import figures, interactive

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from synthetic_tables import Made, write_idea, write_tidy
 
-from calql.experiments.analysis import statistics
+from calql.results import statistics
 from calql.experiments.cells import CellStatus
 from calql.experiments.matrix import draw
 from calql.experiments.pages.page import render

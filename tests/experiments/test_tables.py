@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic_tables import Made, write_tidy
 
-from calql.experiments.analysis import aggregates, statistics
+from calql.experiments.analysis import aggregates
+from calql.results import statistics
 from calql.experiments.analysis.comparison import compare
 from calql.experiments.analysis.evaluations import read_results
 from calql.experiments.analysis.scoreboard import board, listing

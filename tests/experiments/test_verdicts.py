@@ -8,7 +8,7 @@ import pytest
 from synthetic_tables import Made, write_tidy
 
 from calql.experiments.analysis.evaluations import Result, read_results
-from calql.experiments.analysis.statistics import Estimate
+from calql.results.statistics import Estimate
 from calql.experiments.analysis.verdicts import Mark, judge
 from calql.experiments.cells import CellStatus
 

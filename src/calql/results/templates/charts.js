@@ -18,7 +18,18 @@ const charts = (() => {
     if (value === null || typeof value !== "object") return value;
     return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, coloured(each)]));
   };
-  const figure = chart => JSON.parse(chart.querySelector("script").textContent);
+  const figure = chart => {
+    const found = JSON.parse(chart.querySelector("script").textContent), time = found.layout.meta;
+    if (time && time.width !== undefined) found.data.forEach(trace => {
+      if (trace.hoverinfo !== "skip" && !trace.text) trace.text = trace.x.map(x => moment(x, time, trace.meta.offline));
+    });
+    return found;
+  };
+  // A place on the axis of both phases, in words.
+  const moment = (x, time, end) => {
+    const online = x > 0 || !time.offline, steps = online ? x * time.online : end + x / (time.width || 1) * time.offline;
+    return `${Math.round(steps).toLocaleString("en")} ${online ? "environment steps online" : "gradient steps offline"}${x === 0 && time.online && time.offline ? " (switch)" : ""}`;
+  };
   const plot = chart => chart.querySelector(".plot");
   const groups = trace => (trace.meta && trace.meta.groups) || [];
 

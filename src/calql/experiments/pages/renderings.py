@@ -221,7 +221,8 @@ RENDERINGS: Mapping[str, Rendering] = {
         sheets=[
             curves("figure-6", "Online fine-tuning after pre-training (Figure 6)", "Dashed: not pre-trained."),
             curves(
-                "figure-12", "The initial dip of CQL (Figure 12)", "The first fifth of fine-tuning, or its first two evaluations where that holds fewer.",
+                "figure-12", "The initial dip of CQL (Figure 12)",
+                "The first fifth of fine-tuning, or its first two evaluations where that holds fewer.",
                 choose=_methods("cql", "cal-ql"), early=True,
             ),
         ],

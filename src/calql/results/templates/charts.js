@@ -6,7 +6,7 @@ const charts = (() => {
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const coarse = matchMedia("(pointer: coarse)").matches;
   const reading = {displaylogo: false, responsive: true, plotlyServerURL: "", scrollZoom: false,
-    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"], toImageButtonOptions: {format: "svg"}};
+    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "sendChartToCloud", "sendDataToCloud"], toImageButtonOptions: {format: "svg"}};
 
   // A colour of the page in place of its name.
   const coloured = value => {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from calql.domains.registry import DEFAULT
 from calql.engine.options import RunOptions
 from calql.results import Progress, Silent, read_runs, result_table, summarise
 from calql.results.arms import in_words
+from calql.results.live import Live
 from calql.runs import life as training
 from calql.runs import preparation, record, request
 from calql.runs.changes import changed, refused
@@ -74,6 +76,8 @@ class TrainOptions(Checked):
     """Also write TensorBoard events."""
     wandb: bool = False
     """Also log to Weights & Biases."""
+    live: bool = False
+    """Also show the report in the browser while training: prints an address of this machine."""
     quiet: bool = False
     """Show nothing while training."""
     explain: bool = False
@@ -91,7 +95,7 @@ USUAL: dict[str, tuple[str, ...]] = {  # the options that people use, by the tit
     "seed": ("seeds",),
     "folder": ("out",),
     "resuming": ("resume",),
-    "watching": ("quiet", "tensorboard", "wandb"),
+    "watching": ("live", "quiet", "tensorboard", "wandb"),
 }
 
 
@@ -105,12 +109,22 @@ def run(command: str, words: Sequence[str]) -> int:
             _show_help(command, flags, found, everything=flags.help_all)
         print_origins(found, *_about(flags))
         return 0
-    with Stops(flags.max_minutes, since=process_start(), own_process=True) as stops:
-        if flags.resume is not None:
-            outcome = _resume(flags, typed, stops)
-        else:
-            outcome = _start(flags, typed, stops, shlex.join(["calql", command, *words]))
-    return _finish(outcome)
+    with _live(flags) as live:
+        with Stops(flags.max_minutes, since=process_start(), own_process=True) as stops:
+            if flags.resume is not None:
+                outcome = _resume(flags, typed, stops, live)
+            else:
+                outcome = _start(flags, typed, stops, shlex.join(["calql", command, *words]), live)
+        return _finish(outcome)
+
+
+def _live(flags: TrainOptions) -> AbstractContextManager[Live | None]:
+    """The page beside the run, where it is asked for."""
+    if not flags.live:
+        return nullcontext()
+    live = Live()
+    print(f"live: {live.address}", flush=True)
+    return live
 
 
 def _choice(flags: TrainOptions) -> Choice:
@@ -163,13 +177,13 @@ def _show_help(command: str, flags: TrainOptions, found: Resolved, *, everything
     show_help([Group("train", TrainOptions), run("run"), learner], command, DESCRIPTION)
 
 
-def _resume(flags: TrainOptions, typed: Words, stops: Stops) -> training.Outcome:
+def _resume(flags: TrainOptions, typed: Words, stops: Stops, live: Live | None) -> training.Outcome:
     folder = Path(str(flags.resume))
     changes = _changes(flags, typed, record.read_config(folder), folder)
     if flags.trust:
         trust_run(folder)
     remember(flags.env)
-    return training.resume(folder, _watching(flags, stops), accept_changes=flags.accept_changes, **changes)
+    return training.resume(folder, _watching(flags, stops, live), accept_changes=flags.accept_changes, **changes)
 
 
 def _changes(flags: TrainOptions, typed: Words, config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -185,22 +199,23 @@ def _changes(flags: TrainOptions, typed: Words, config: Mapping[str, Any], folde
     return different
 
 
-def _start(flags: TrainOptions, typed: Words, stops: Stops, command: str) -> training.Outcome:
+def _start(flags: TrainOptions, typed: Words, stops: Stops, command: str, live: Live | None) -> training.Outcome:
     refuse_existing(flags.out)
     choice = _choice(flags)
     given = _given(typed, choice.method)
     task, data, notes = request.resolve_task(choice)
     found = request.resolve(choice, task, given)
-    watching, probe = _watching(flags, stops), flags.probe
+    watching, probe = _watching(flags, stops, live), flags.probe
     if choice.env is not None and probe and not found.run.real:
         watching.display.message(preparation.PROBE)
     experiment = preparation.prepare(choice, task, data, found.run, found.options, notes, probe=probe, given=given)
     return training.start(experiment, flags.out, watching, command)
 
 
-def _watching(flags: TrainOptions, stops: Stops) -> training.Watching:
+def _watching(flags: TrainOptions, stops: Stops, live: Live | None) -> training.Watching:
     display = Silent() if flags.quiet else Progress()
-    return training.Watching(display, flags.tensorboard, flags.wandb, stops=stops)
+    begun = None if live is None else live.begun
+    return training.Watching(display, flags.tensorboard, flags.wandb, stops=stops, begun=begun)
 
 
 def _finish(outcome: training.Outcome) -> int:

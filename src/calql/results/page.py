@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from markupsafe import Markup
-
 from calql.results import charts, content, films, html, interactive, maps
 from calql.results.diagnosis import Finding, diagnose
 from calql.results.divergence import stories
@@ -47,8 +45,8 @@ class Material:
         return Material(runs, {task: sheets([run for run in runs if run.task == task]) for task in tasks})
 
 
-def report_page(material: Material, page: Path | None, *, live: Markup | None = None) -> str:
-    """A whole page. `page` is where it will lie, `live` the script of one that is kept up to date."""
+def report_page(material: Material, page: Path | None, *, live: bool = False) -> str:
+    """A whole page. `page` is where it will lie; one that is `live` asks who serves it for what has changed."""
     runs = material.runs
     names, summaries = labels(runs), [summarise(run) for run in runs]
     tasks, several = list(material.sheets), len(runs) > 1

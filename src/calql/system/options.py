@@ -169,6 +169,7 @@ RANGES: Mapping[str, Range] = {
     "size": FROM_ONE,
     "processes": Range(1.0, 1024.0),
     "jobs": Range(1.0, 1024.0),
+    "port": Range(0.0, 65535.0),
     "retries": NOT_NEGATIVE,
     "cpus": POSITIVE,
     "gpus": NOT_NEGATIVE,

@@ -54,6 +54,8 @@ const charts = (() => {
     const traces = coloured(data).map(trace => groups(trace).some(name => hidden.has(name)) ? {...trace, visible: false} : trace);
     const first = !chart.dataset.drawn;
     chart.dataset.drawn = "yes";
+    const fold = chart.querySelector("details[open] .numbers");
+    if (fold) fold.replaceChildren(numbers(chart));
     const made = Plotly.react(plot(chart), traces, layout(given, zoomed.get(chart) || {}), reading);
     return first ? made.then(at => at.on("plotly_relayout", change => remember(chart, change))) : made;
   };

@@ -96,7 +96,7 @@ def attend(server: serve.Server, over: Callable[[], bool]) -> None:
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": STEP_S}, daemon=True).start()
     try:
         _until(over)
-        if server.looked_at:
+        if server.looked_at and server.watched.folders:  # a run that never began has no end to show
             _until(lambda: server.watched.ended, LAST_WORD_S)
             _until(lambda: server.sent == server.watched.now().version, GOODBYE_S)
     finally:

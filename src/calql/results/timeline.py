@@ -12,7 +12,7 @@ from calql.results.runs import Floats, Run
 
 OFFLINE_SHARE = 0.4  # of the width, where there are both phases
 ROUND = (1.0, 2.0, 2.5, 5.0, 10.0)  # steps between ticks, times a power of ten
-NEAR = 0.15  # of the offline part: a tick closer to the switch than that would touch the first online label
+NEAR = 0.2  # of the offline part: a tick closer to the switch than that would touch the first online label
 
 
 @dataclass(frozen=True)

@@ -52,11 +52,8 @@ def arm_name(option: str, value: str) -> str:
 
 
 def known_as(method: str, arm: str) -> str:
-    """What a reader of papers calls an arm of a method, with the option that makes it so; else the two names."""
-    if not arm:
-        return method
-    known = KNOWN_AS.get((method, arm))
-    return f"{known} ({arm})" if known else f"{method}, {arm}"
+    """What a reader of papers calls an arm of a method; else the two names."""
+    return KNOWN_AS.get((method, arm), f"{method}, {arm}") if arm else method
 
 
 def _value(text: str) -> Any:

@@ -54,7 +54,10 @@ def read_films(folder: Path) -> list[Film]:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise ValueError("too large")
-        return [_checked(path.parent, each) for each in json.loads(path.read_text("utf-8"))]
+        listed = json.loads(path.read_text("utf-8"))
+        if not isinstance(listed, list):
+            raise ValueError("not a list")
+        return [_checked(path.parent, each) for each in listed]
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         what = f"is no list of films ({shown(str(error))[:100]})"
         raise UserError(what, where=str(path), mend="remove the folder, or film again") from None

@@ -79,10 +79,14 @@ def comparison(names: Sequence[str], summaries: Sequence[Summary]) -> str:
     close = best[1].mean - second[1].mean < max(best[1].std or 0.0, second[1].std or 0.0)
     near = f", though {second[0]} ({second[1].mean:.2f}) is within the spread over seeds" if close else ""
     text = f"{best[0]} ends highest ({best[1].mean:.2f}){near}. {least[0]} has the least regret ({least[1].mean:.2f})."
-    depths = ", ".join(f"{name} {stat.mean:+.2f}" for name, stat in _ranked(scored, "unlearning_depth", sign=1))
-    if depths:
-        text += f" Lowest score after the switch, against the score at it: {depths} (means over seeds)."
-    return text + aside
+    return _falls(scored) + text + aside
+
+
+def _falls(scored: Sequence[tuple[str, Summary]]) -> str:
+    """Who paid for going online, deepest first."""
+    ranked = _ranked(scored, "unlearning_depth", sign=1)
+    depths = ", ".join(f"{name} {stat.mean:+.2f}" for name, stat in ranked)
+    return f"Lowest score after the switch, against the score at it: {depths} (means over seeds). " if ranked else ""
 
 
 def _ranked(scored: Sequence[tuple[str, Summary]], number: Number, *, sign: int) -> list[tuple[str, Stat]]:

@@ -59,6 +59,9 @@ class Drawn:
     title: str
     caption: str
     rows: Sequence[tuple[str, Sequence[tuple[str, Markup]]]]  # arm, then moment and chart
+    low: str  # the ends of the colour scale
+    high: str
+    colours: str  # of the scale, as a style sheet writes them
 
 
 def read_maps(folder: Path) -> Maps | None:
@@ -117,20 +120,21 @@ def drawn(maps: Maps, run: Run, *, prefix: str = "") -> Drawn:
     for place, arm in enumerate(arms):
         there = [chosen[arm, moment] for moment in moments if (arm, moment) in chosen]
         charts = [
-            (each.moment, _chart(maps, each, limits, f"{prefix}map-{place}-{number}", last=number == len(there) - 1))
+            (each.moment, _chart(maps, each, limits, f"{prefix}map-{place}-{number}"))
             for number, each in enumerate(there)
         ]
         rows.append((shown(known_as(method, arm)) if arm else "", charts))
     seeds = sorted({each.seed for each in chosen.values()})
-    return Drawn(shown(maps.title), f"{CAPTION} Seed {', '.join(map(str, seeds))}.", rows)
+    low, high = (f"{end:.3g}" for end in limits)
+    caption = f"{CAPTION} Seed {', '.join(map(str, seeds))}."
+    return Drawn(shown(maps.title), caption, rows, low, high, ", ".join(str(shade) for _, shade in SCALE))
 
 
-def _chart(maps: Maps, each: Map, limits: tuple[float, float], name: str, *, last: bool) -> Markup:
+def _chart(maps: Maps, each: Map, limits: tuple[float, float], name: str) -> Markup:
     heat: Trace = {
         "type": "heatmap", "x": maps.x.tolist(), "y": maps.y.tolist(), "z": each.values, "zmin": limits[0],
         "zmax": limits[1], "colorscale": SCALE, "name": interactive.text(f"{each.arm} {each.moment}".strip()),
-        "hovertemplate": "Q %{z:.3g}<br>at %{x:.2f}, %{y:.2f}<extra></extra>", "showscale": last,
-        "colorbar": {"thickness": 10, "outlinewidth": 0, "tickfont": {"color": "var(--faint)"}},
+        "hovertemplate": "Q %{z:.3g}<br>at %{x:.2f}, %{y:.2f}<extra></extra>", "showscale": False,
     }  # fmt: skip
     known = [value for row in each.values for value in row if value is not None]
     span = f"Q from {min(known):.3g} to {max(known):.3g}" if known else "no values"

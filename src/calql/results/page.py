@@ -15,7 +15,7 @@ from calql.results.panels import BAND, Sheet
 from calql.results.plots import sheets
 from calql.results.runs import Run, labels
 from calql.results.summary import Summary, summarise
-from calql.system.errors import UserError
+from calql.system.errors import UserError, shown
 
 FIRST = ("score", "q-values")  # what is seen first: the dip, and the values behind it
 READING = f"{BAND} Thin: each seed. Press a name to hide it, twice to see it alone."
@@ -149,7 +149,8 @@ def subtitle_of(runs: Sequence[Run]) -> str:
     ((offline, online, seeds),) = plans
     plan = [f"{offline:,} gradient steps offline"] if offline else []
     plan += [f"{online:,} environment steps online"] if online else []
-    return " · ".join([*plan, f"{seeds} seed{'s' * (seeds != 1)}{' each' * (len(runs) > 1)}", state])
+    arms = [f"{run.method}: {shown(run.arm)}" for run in runs if run.arm and run.arm not in run.method]
+    return " · ".join([*plan, f"{seeds} seed{'s' * (seeds != 1)}{' each' * (len(runs) > 1)}", state, *arms])
 
 
 def opening(names: Sequence[str], runs: Sequence[Run], summaries: Sequence[Summary]) -> tuple[str, Sequence[str]]:

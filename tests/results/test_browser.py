@@ -57,7 +57,7 @@ def pictures(run: Path) -> Path:
         for moment in ("before", "after"):
             name = f"{arm.replace('=', '-')}-{moment}.gif"
             (run / "films" / name).write_bytes(GIF)
-            films.append({"file": name, "title": "An episode", "arm": arm, "moment": moment, "seed": 0})
+            films.append({"file": name, "title": f"{arm}, {moment}", "arm": arm, "moment": moment, "seed": 0})
     (run / "films" / "films.json").write_text(json.dumps(films))
     return run
 

@@ -89,7 +89,7 @@ def _shown(film: Film, method: str, page: Path | None, *, embedded: bool) -> Sho
     kind = KINDS[film.path.suffix.lower()]
     who = shown(known_as(method, film.arm)) if film.arm else ""
     when = {"before": "before fine-tuning", "after": "after fine-tuning"}.get(film.moment, film.moment)
-    title = " · ".join(part for part in (shown(film.title), who, shown(when), f"seed {film.seed}") if part)
+    title = shown(film.title) or " · ".join(part for part in (who, shown(when), f"seed {film.seed}") if part)
     source = ours(f"data:{kind};base64,{base64.b64encode(film.path.read_bytes()).decode()}") if embedded else None
     link = "" if page is None else quote(os.path.relpath(film.path.resolve(), page.parent.resolve()))
     return Shown(title, kind.startswith("video"), source, link, film.path.name)

@@ -47,8 +47,12 @@ def _drop(summary: Summary) -> str:
         return f"In between it fell by {-depth.mean:.2f} below the switch {again}."
     return (
         f"In between, {len(fallen)} of {count} seeds ({_list(fallen)}) fell below their score at the switch {by}, "
-        f"by {-min(depth.values):.2f} at worst; {back} of these {len(fallen)} came back for good."
+        f"by {-min(depth.values):.2f} at worst; {_back(back, len(fallen))} came back for good."
     )
+
+
+def _back(count: int, fallen: int) -> str:
+    return "none" if not count else "all" if count == fallen else f"{count} of these {fallen}"
 
 
 def _list(seeds: Sequence[SeedSummary]) -> str:

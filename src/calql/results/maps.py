@@ -156,7 +156,7 @@ def _marks(maps: Maps) -> list[Trace]:
 
 
 def _layout(maps: Maps) -> Trace:
-    wall = {"type": "rect", "line": {"width": 0}, "fillcolor": "var(--wall)"}
+    wall = {"type": "rect", "line": {"width": 1, "color": "var(--wall)"}, "fillcolor": "var(--wall)"}  # no seams
     shapes = [{**wall, "x0": x0, "y0": y0, "x1": x1, "y1": y1} for x0, y0, x1, y1 in maps.walls]
     axis = {"showgrid": False, "showticklabels": False, "ticks": "", "showline": False}
     return {

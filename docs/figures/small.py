@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from calql.domains.registry import get_task
-from calql.experiments.analysis import statistics
+from calql.results import statistics
 from calql.experiments.analysis.evaluations import Result, read_results
 from calql.experiments.paper.numbers import Number, PaperTable, locomotion_table, main_table, method_name
 from calql.results import style

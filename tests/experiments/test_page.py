@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import gzip
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 
 import pytest
 from synthetic_tables import Made, write_idea, write_tidy
 
-from calql.experiments.analysis import statistics
+from browsing import PHONE, WIDE, browser, opened
 from calql.experiments.cells import CellStatus
 from calql.experiments.matrix import draw
 from calql.experiments.pages.page import render
 from calql.experiments.pages.renderings import RENDERINGS
 from calql.experiments.paper.matrices import EXPERIMENTS
+from calql.results import statistics
 from calql.system.errors import UserError
 from page_reader import HOSTILE, Page
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+__all__ = ["browser"]  # a fixture
+
 PICTURES = {
     "table-scores": {"against-paper-after", "profile-after"},
     "table-regret": {"against-paper-regret", "profile-regret"},
@@ -69,7 +71,7 @@ def test_every_experiment_gives_tables_figures_and_a_page(name, tmp_path):
     for picture in PICTURES[name]:
         assert (tmp_path / f"{picture}.png").stat().st_size > 5_000
         assert (tmp_path / f"{picture}.svg").stat().st_size > 5_000
-        assert f'id="{picture}"' in text
+        assert f'id="{picture}' in text
     assert {path.stem for path in tmp_path.glob("*.png")} == PICTURES[name]
     assert "| task |" in (tmp_path / "tables.md").read_text()
     assert r"\begin{tabular}" in (tmp_path / "tables.tex").read_text()
@@ -125,36 +127,17 @@ def test_names_from_outside_are_shown_as_text(experiment, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra: dev)")
-    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    if found is None:
-        pytest.skip(f"no browser found: {', '.join(BROWSERS)}")
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
-@pytest.fixture(scope="module")
-def opened(browser, tmp_path_factory):
-    """The page of fig-curves as a user sees it, with what it asked for and complained of."""
-    folder = tmp_path_factory.mktemp("page")
+def curves(browser, tmp_path_factory):
+    """The page of fig-curves as a user sees it."""
     cells = [
         Made(task, method, after=after, seeds=3)
         for task in ("door-binary", "pen-binary")
         for method, after in (("cal-ql", 0.9), ("cql", 0.5), ("iql", 0.7))
     ]
-    report = rendered("fig-curves", folder, cells)
-    page = browser.new_page(viewport={"width": 1300, "height": 1000})
-    asked, complaints = [], []
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.goto(report.as_uri())
-    page.wait_for_selector("#figure-6 .scatterlayer .js-line")
-    yield page, asked, complaints
-    page.close()
+    report = rendered("fig-curves", tmp_path_factory.mktemp("page"), cells)
+    with opened(browser, report.as_uri()) as seen:
+        seen.page.wait_for_selector("#figure-6-0 .scatterlayer .js-line")
+        yield seen
 
 
 def column(page, table: str, head: str) -> list[str]:
@@ -162,28 +145,33 @@ def column(page, table: str, head: str) -> list[str]:
     return page.locator(f"#{table} tbody tr td:nth-child({place + 1})").all_inner_texts()
 
 
-def test_a_click_on_a_head_sorts_the_table(opened):
-    page, _, _ = opened
+def test_the_head_of_a_table_sorts_it_by_keyboard(curves):
+    page = curves.page
+    page.locator("#cells > summary").focus()
+    page.keyboard.press("Enter")
     before = column(page, "cells", "after")
-    page.locator("#cells th", has_text="after").first.click()
+    head = page.locator("#cells th", has_text="after").first
+    head.locator("button").focus()
+    page.keyboard.press("Enter")
     rising = column(page, "cells", "after")
     assert rising != before
     means = [float(text.split()[0]) for text in rising]
     assert means == sorted(means)
-    page.locator("#cells th", has_text="after").first.click()
+    assert head.get_attribute("aria-sort") == "ascending"
+    page.keyboard.press("Space")
     assert [float(text.split()[0]) for text in column(page, "cells", "after")] == means[::-1]
+    assert head.get_attribute("aria-sort") == "descending"
 
 
-def test_curves_are_drawn_and_name_themselves_under_the_mouse(opened):
-    page, _, _ = opened
-    curve = page.locator("#figure-6 .scatterlayer .js-line").last
-    assert (curve.get_attribute("d") or "").count(",") > 10
-    assert page.locator("#figure-6 .subplot.x2y2").count() == 1  # a panel for each task
-    page.locator("#figure-6").scroll_into_view_if_needed()
+def test_curves_are_drawn_and_name_themselves_under_the_mouse(curves):
+    page = curves.page
+    assert (page.locator("#figure-6-0 .scatterlayer .js-line").last.get_attribute("d") or "").count(",") > 10
+    assert page.locator("#figure-6-1").count() == 1  # a panel for each task
+    page.locator("#figure-6-0").scroll_into_view_if_needed()
     point = page.evaluate(
         """() => {
-            const plot = document.getElementById("figure-6"), axes = plot._fullLayout;
-            const trace = plot._fullData.find(each => each.name === "CQL" && each.showlegend), i = 10;
+            const plot = document.querySelector("#figure-6-0 .plot"), axes = plot._fullLayout;
+            const trace = plot._fullData.find(each => each.name === "CQL" && each.mode === "lines"), i = 10;
             const box = plot.getBoundingClientRect();
             return [box.x + axes.xaxis._offset + axes.xaxis.d2p(trace.x[i]),
                     box.y + axes.yaxis._offset + axes.yaxis.d2p(trace.y[i])];
@@ -191,43 +179,54 @@ def test_curves_are_drawn_and_name_themselves_under_the_mouse(opened):
     )
     page.mouse.move(point[0] - 3, point[1])
     page.mouse.move(*point)
-    page.wait_for_selector("#figure-6 .hoverlayer .hovertext")
-    assert "CQL" in (page.locator("#figure-6 .hoverlayer").text_content() or "")
+    page.wait_for_selector("#figure-6-0 .hoverlayer .hovertext")
+    assert "CQL" in (page.locator("#figure-6-0 .hoverlayer").text_content() or "")
 
 
-def test_a_click_on_a_name_hides_its_curves_in_every_panel(opened):
-    page, _, _ = opened
-    lines = page.locator("#figure-12 .scatterlayer .js-line")
-    count = lines.count()
-    page.locator("#figure-12 .legendtoggle").first.click()
-    page.wait_for_function(
-        "count => document.querySelectorAll('#figure-12 .scatterlayer .js-line').length < count", arg=count
-    )
-    assert lines.count() == count / 2  # of two methods
+def test_a_name_hides_its_curves_in_every_panel(curves):
+    page = curves.page
+    lines = "() => document.querySelectorAll('[id^=figure-12] .scatterlayer .js-line').length === "
+    page.locator("#figure-12-1").scroll_into_view_if_needed()
+    page.wait_for_function(lines + "8")  # two methods on two tasks, each a curve and the edge of its band
+    key = page.locator("button[data-group='CQL']").last
+    key.click()
+    page.wait_for_function(lines + "4")
+    assert key.get_attribute("aria-pressed") == "false"
+    key.click()
+    page.wait_for_function(lines + "8")
 
 
-def test_nothing_leaves_the_page(opened):
-    page, asked, complaints = opened
-    assert [url for url in asked if not url.startswith(("file://", "data:", "blob:"))] == []
-    assert sum(url.startswith("file://") for url in asked) == 1  # the page itself
-    assert complaints == []
-    buttons = page.locator("#figure-6 .modebar-btn").evaluate_all("all => all.map(one => one.dataset.title)")
-    assert "Download plot as a PNG" in buttons
-    assert not any("loud" in title or "hare" in title for title in buttons)
+def test_nothing_leaves_the_page(curves):
+    assert curves.elsewhere == []
+    assert curves.complaints == []
+    buttons = curves.page.locator("#figure-6-0 .modebar-btn").evaluate_all("all => all.map(one => one.dataset.title)")
+    assert any("Download" in title for title in buttons)
+    assert not any("loud" in title.replace("Download", "") or "hare" in title for title in buttons)
+
+
+@pytest.mark.parametrize("width", [WIDE, PHONE])
+def test_the_page_fits_the_window(browser, tmp_path, width):
+    report = rendered("table-scores", tmp_path, cells_of("table-scores"))
+    with opened(browser, report.as_uri(), width, scheme="dark") as seen:
+        seen.page.locator("details").evaluate_all("all => all.forEach(one => one.open = true)")
+        seen.draw_all()
+        assert (seen.overflow, seen.complaints, seen.elsewhere) == (0, [], [])
+        why = seen.page.locator("#cells tbody td.text").first.bounding_box()
+        assert why["width"] >= 200  # a column that can be read
 
 
 def test_figures_show_names_from_outside_as_text(browser, tmp_path):
-    page = browser.new_page(viewport={"width": 1300, "height": 1000})
-    dialogs = []
-    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
     report = rendered("fig-curves", tmp_path, [Made(HOSTILE, f"method {HOSTILE}"), Made("door-binary", "cal-ql")])
-    page.goto(report.as_uri())
-    page.wait_for_selector("#figure-6 .scatterlayer .js-line")
-    assert HOSTILE in page.locator("#figure-6 .annotation-text").all_text_contents()  # the title of a panel
-    assert f"method {HOSTILE}" in page.locator("#figure-6 .legendtext").all_text_contents()
-    assert page.locator("img, [onclick]").count() == 0
-    assert dialogs == []
-    page.close()
+    with opened(browser, report.as_uri()) as seen:
+        seen.page.wait_for_selector("#figure-6-0 .scatterlayer .js-line")
+        assert HOSTILE in seen.page.locator("h4").all_text_contents()  # the title of a panel
+        assert f"method {HOSTILE}" in seen.page.locator(".legend button").all_text_contents()
+        names = seen.page.evaluate(
+            "[...document.querySelectorAll('[data-drawn] .plot')].flatMap(plot => plot._fullData.map(t => t.name))"
+        )
+        assert f"method {escape(HOSTILE, quote=False)}" in names  # as plotly is told it, which undoes it when it draws
+        assert seen.page.locator("img, [onclick]").count() == 0
+        assert seen.dialogs == []
 
 
 def test_a_table_from_elsewhere_gives_the_same_tables(tmp_path: Path) -> None:

@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic_tables import Made, write_tidy
 
-from calql.experiments.analysis import aggregates, statistics
+from calql.experiments.analysis import aggregates
 from calql.experiments.analysis.comparison import compare
 from calql.experiments.analysis.evaluations import read_results
 from calql.experiments.analysis.scoreboard import board, listing
 from calql.experiments.paper.numbers import Number, main_table
 from calql.experiments.tables import Cell, Table, card, latex, latex_text, markdown
+from calql.results import statistics
 from calql.results.html import environment
 
 SCORES: tuple[Number, ...] = ("before", "after")
@@ -45,10 +46,9 @@ def test_averages_and_improvement_of_the_paper_are_those_printed(tmp_path):
     table = scores_board(tmp_path, Made("kitchen-mixed", "td3-bc"))
     below = {name: find(table, "average", name).below for name in ("CQL", "O3F", "ODT", "Hybrid RL", "Cal-QL")}
     assert below == {"CQL": "42 → 71", "O3F": "44 → 45", "ODT": "0 → 2", "Hybrid RL": "→ 24", "Cal-QL": "44 → 90"}
-    printed = {"CQL": "+71.0%", "IQL": "+37.7%", "AWAC": "+23.7%", "O3F": "+3.0%", "ODT": "N/A", "CQL+SAC": "-30.3%"}
-    assert {name: find(table, "improvement", name).below for name in printed} == printed
-    assert find(table, "improvement", "Cal-QL").below == "+106.9%"
-    assert find(table, "improvement", "SAC").below == "N/A"
+    gained = {"CQL": "+30", "O3F": "+1", "ODT": "+2", "Hybrid RL": "N/A", "Cal-QL": "+47"}  # 43.5 to 90.0
+    assert {name: find(table, "improvement, points", name).below for name in gained} == gained
+    assert find(table, "improvement, points", "SAC").below == "N/A"
 
 
 def test_ours_is_averaged_over_what_ran_and_the_paper_over_the_same(tmp_path):

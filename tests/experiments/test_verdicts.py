@@ -8,9 +8,9 @@ import pytest
 from synthetic_tables import Made, write_tidy
 
 from calql.experiments.analysis.evaluations import Result, read_results
-from calql.experiments.analysis.statistics import Estimate
 from calql.experiments.analysis.verdicts import Mark, judge
 from calql.experiments.cells import CellStatus
+from calql.results.statistics import Estimate
 
 NEAR, FAR = Estimate(0.90, 0.85, 0.95), Estimate(0.60, 0.55, 0.65)
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from calql.results import read_runs
 from calql.results.metrics import MetricsLog
+from calql.results.page import Material, report_page
 
 OFFLINE, ONLINE, EVERY = 20_000, 10_000, 500
 
@@ -58,6 +60,13 @@ def make_run(
     status = {"finished": finished, "phase": "online", "reason": None if finished else "time limit"}
     (folder / "status.json").write_text(json.dumps(status))
     return folder
+
+
+def page_of(*folders: Path) -> Path:
+    """Without the pictures beside it."""
+    page = folders[0] / "report.html"
+    page.write_text(report_page(Material.of([run for folder in folders for run in read_runs(folder)]), page))
+    return page
 
 
 def _row(

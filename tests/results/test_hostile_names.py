@@ -11,7 +11,7 @@ import pytest
 from jinja2 import UndefinedError
 from synthetic_runs import make_run
 
-from calql.results import html, report
+from calql.results import html, plots, report
 from page_reader import HOSTILE, Page
 
 
@@ -52,7 +52,7 @@ def named(name: str, folder: Path, task: str) -> Path:
 
 @pytest.fixture(autouse=True)
 def one_plot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "PLOTS", report.PLOTS[:1])
+    monkeypatch.setattr(plots, "PLOTS", plots.PLOTS[:1])
 
 
 @pytest.mark.parametrize("kind", [one, two, two_tasks, diverged])

@@ -12,7 +12,8 @@ from synthetic_runs import make_run
 from calql.results import read_run, summarise
 from calql.results.diagnosis import diagnose
 from calql.results.headline import headline
-from calql.results.report import PLOTS, write_report
+from calql.results.plots import PLOTS
+from calql.results.report import write_report
 from calql.system.errors import UserError
 from page_reader import Page
 
@@ -24,18 +25,15 @@ def test_one_run(tmp_path: Path) -> None:
     written = write_report([folder])
     assert written == folder / "report.html"
     page = Page(written)
-    assert all(source.startswith("data:image/png;base64,") for source in page.sources)
-    assert len(page.sources) == len(SHOWN)
+    assert page.sources == []  # nothing is loaded, and nothing is a picture
     assert "link" not in page.tags
-    raw = written.read_text()
-    assert "http://" not in raw
-    assert "https://" not in raw
+    assert written.stat().st_size < 3_000_000
     summary = summarise(folder)
     for number in ("before", "worst_early", "after", "regret"):
         stat = summary.stat(number)  # type: ignore[arg-type]
         assert stat is not None
-        assert f"{stat.mean:.2f} ± {stat.std:.2f}" in page.text
-    assert "4 of 4 seeds fell below their score at the switch" in page.text
+        assert f"{stat.low:.2f} to {stat.high:.2f}" in page.text
+    assert "4 of 4 seeds (0, 1, 2, 3) fell below their score at the switch by more than 0.11" in page.text
     assert "--note '<b>&'" in page.text  # escaped, so the reader sees it as it was typed
     assert "evaluate_online_every" in page.text
     assert json.loads((folder / "summary.json").read_text()) == summary.as_dict()
@@ -62,6 +60,7 @@ def test_several_runs(tmp_path: Path) -> None:
     written = write_report(folders, tmp_path / "compared.html")
     page = Page(written)
     assert "4 runs on point-maze-narrow" in page.text
+    assert "1 of 4 unfinished" in page.text
     assert "1 of 4 runs left out" in page.text
     assert "has the least regret" in page.text
     assert (tmp_path / "compared-plots" / "score.png").is_file()
@@ -164,7 +163,9 @@ def test_one_seed_that_diverges_is_found_among_the_others(tmp_path: Path, last: 
 
 def test_headline_tells_a_drop_from_none(tmp_path: Path) -> None:
     calm, dip = read_run(make_run(tmp_path / "a", seeds=1)), read_run(make_run(tmp_path / "b", seeds=1, dip=0.5))
-    assert "No evaluation after the switch was below it." in headline(calm, summarise(calm))
+    assert "After the switch the score was never below its value there by more than 0.11" in headline(
+        calm, summarise(calm)
+    )
     assert "In between it fell by 0." in headline(dip, summarise(dip))
 
 

@@ -73,7 +73,6 @@ LACKS = {  # package -> a command that needs it
     "mujoco": ["bench", "--task", "hopper-medium"],
     "minari": ["data", "inspect", "minari:D4RL/door/human-v2"],
     "imageio": ["render", "pick-place", "--out", "episode.mp4"],
-    "plotly": ["reproduce", "fig-curves", "--scale", "smoke"],
     "tensorboardX": [*OWN, "--out", "with-tensorboard", "--tensorboard"],
     "wandb": [*OWN, "--out", "with-wandb", "--wandb"],
 }

@@ -16,6 +16,7 @@ COMMANDS = {
     "train": ("train", "pre-train on logged data, then fine-tune online"),
     "evaluate": ("evaluate", "play episodes with the policy of a run"),
     "report": ("report", "write a report of one run, or of several compared"),
+    "watch": ("watch", "show runs that go on in the browser"),
     "tasks": ("listing", "list the tasks"),
     "methods": ("listing", "list the methods"),
     "compare": ("compare", "train every method on the point maze and write one report"),

@@ -11,7 +11,6 @@ import tyro
 
 from calql.cli.parse import parse
 from calql.system.errors import UserError
-from calql.system.extras import extra
 from calql.system.options import Checked
 
 if TYPE_CHECKING:
@@ -69,8 +68,6 @@ def run(command: str, words: Sequence[str]) -> int:
     options = parse(ReproduceOptions, words, command=command)
     if options.name == THEORY:
         return _theory(options)
-    if not options.dry_run:
-        extra("plotly", f"the page of calql {command}")  # better missed now than when all cells have run
     return _matrix(options) if options.table is None else _drawn(options, options.table)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from calql.domains.registry import COMPARED, DEFAULT
 from calql.engine.options import RunOptions
 from calql.results import Progress, Silent, read_runs, result_table, summarise
 from calql.results.arms import in_words, split_vary
+from calql.results.live import Live
 from calql.runs import life as training
 from calql.runs import preparation, record, request
 from calql.runs.changes import changed, refused
@@ -77,6 +78,8 @@ class TrainOptions(Checked):
     """Also log to Weights & Biases."""
     films: bool = True
     """Where the task draws itself at once (the mazes of points): end with films of the policies before and after."""
+    live: bool = False
+    """Also show the report in the browser while training: prints an address of this machine."""
     quiet: bool = False
     """Show nothing while training."""
     explain: bool = False
@@ -99,7 +102,7 @@ USUAL: dict[str, tuple[str, ...]] = {  # the options that people use, by the tit
     "seed": ("seeds",),
     "folder": ("out",),
     "resuming": ("resume",),
-    "watching": ("quiet", "tensorboard", "wandb"),
+    "watching": ("live", "quiet", "tensorboard", "wandb"),
 }
 
 
@@ -115,12 +118,22 @@ def run(command: str, words: Sequence[str]) -> int:
             _show_help(command, flags, found, everything=flags.help_all)
         print_origins(found, *_about(flags))
         return 0
-    with Stops(flags.max_minutes, since=process_start(), own_process=True) as stops:
-        if flags.resume is not None:
-            outcome = _resume(flags, typed, stops)
-        else:
-            outcome = _start(flags, typed, stops, shlex.join(["calql", command, *words]))
-    return _finish(outcome, films=flags.films)
+    with _live(flags) as live:
+        with Stops(flags.max_minutes, since=process_start(), own_process=True) as stops:
+            if flags.resume is not None:
+                outcome = _resume(flags, typed, stops, live)
+            else:
+                outcome = _start(flags, typed, stops, shlex.join(["calql", command, *words]), live)
+        return _finish(outcome, films=flags.films)
+
+
+def _live(flags: TrainOptions) -> AbstractContextManager[Live | None]:
+    """The page beside the run, where it is asked for."""
+    if not flags.live:
+        return nullcontext()
+    live = Live()
+    print(f"live: {live.address}", flush=True)
+    return live
 
 
 def _choice(flags: TrainOptions) -> Choice:
@@ -173,13 +186,13 @@ def _show_help(command: str, flags: TrainOptions, found: Resolved, *, everything
     show_help([Group("train", TrainOptions), run("run"), learner], command, DESCRIPTION)
 
 
-def _resume(flags: TrainOptions, typed: Words, stops: Stops) -> training.Outcome:
+def _resume(flags: TrainOptions, typed: Words, stops: Stops, live: Live | None) -> training.Outcome:
     folder = Path(str(flags.resume))
     changes = _changes(flags, typed, record.read_config(folder), folder)
     if flags.trust:
         trust_run(folder)
     remember(flags.env)
-    with _watching(flags, stops, f"taking up {folder}") as watching:
+    with _watching(flags, stops, live, f"taking up {folder}") as watching:
         return training.resume(folder, watching, accept_changes=flags.accept_changes, **changes)
 
 
@@ -196,11 +209,12 @@ def _changes(flags: TrainOptions, typed: Words, config: Mapping[str, Any], folde
     return different
 
 
-def _start(flags: TrainOptions, typed: Words, stops: Stops, command: str) -> training.Outcome:
+def _start(flags: TrainOptions, typed: Words, stops: Stops, command: str, live: Live | None) -> training.Outcome:
     refuse_existing(flags.out)
     choice, probe = _choice(flags), flags.probe
     given = _given(typed, choice.method)
-    with _watching(flags, stops, f"reading the data of {choice.task or choice.dataset or DEFAULT}") as watching:
+    doing = f"reading the data of {choice.task or choice.dataset or DEFAULT}"
+    with _watching(flags, stops, live, doing) as watching:
         task, data, notes = request.resolve_task(choice)
         found = request.resolve(choice, task, given)
         if choice.env is not None and probe and not found.run.real:
@@ -211,10 +225,11 @@ def _start(flags: TrainOptions, typed: Words, stops: Stops, command: str) -> tra
 
 
 @contextmanager
-def _watching(flags: TrainOptions, stops: Stops, doing: str) -> Iterator[training.Watching]:
+def _watching(flags: TrainOptions, stops: Stops, live: Live | None, doing: str) -> Iterator[training.Watching]:
     """A display that says at once what is being done, and leaves the terminal as it was whatever happens."""
     display = Silent() if flags.quiet else Progress()
-    watching = training.Watching(display, flags.tensorboard, flags.wandb, stops=stops)
+    begun = None if live is None else live.begun
+    watching = training.Watching(display, flags.tensorboard, flags.wandb, stops=stops, begun=begun)
     _say(watching, doing)
     try:
         yield watching

@@ -15,6 +15,7 @@ from calql.system.errors import UserError
 ARM = "arm"  # the column
 Member = int | tuple[str, int]  # one seed of a run; in a sweep, one seed of an arm
 Value = TypeVar("Value")
+KNOWN_AS = {("cal-ql", "calibrate=true"): "Cal-QL", ("cal-ql", "calibrate=false"): "CQL"}  # as papers call them
 
 
 def split_vary(text: str) -> tuple[str, list[str]]:
@@ -48,6 +49,11 @@ def place_of_arm(names: Sequence[str], arm: str | None, where: str) -> int:
 
 def arm_name(option: str, value: str) -> str:
     return f"{option}={value}"
+
+
+def known_as(method: str, arm: str) -> str:
+    """What a reader of papers calls an arm of a method; else the two names."""
+    return KNOWN_AS.get((method, arm), f"{method}, {arm}") if arm else method
 
 
 def _value(text: str) -> Any:

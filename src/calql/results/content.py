@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from calql.results.arms import arms_of
 from calql.results.divergence import Story
 from calql.results.html import Card, Cell, Grid, row
+from calql.results.interactive import colour
 from calql.results.runs import Run
-from calql.results.style import colour
-from calql.results.summary import NUMBERS, Number, Summary
-from calql.results.table import HEADINGS, MEANINGS, cell, seed_cell
+from calql.results.summary import NUMBERS, Number, Stat, Summary
+from calql.results.table import HEADINGS, MEANINGS, cell, seed_cell, signed
 
 TILES: tuple[Number, ...] = ("before", "worst_early", "after", "regret", "unlearning_depth")
 PARTS = {"run": "run", "options": "method options", "dataset": "data", "versions": "versions"}  # of a config
@@ -25,17 +26,8 @@ class Tile:
     """A number at a glance."""
 
     value: str
-    spread: str
+    interval: str  # over seeds; nothing for a single one
     meaning: str
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure of the report."""
-
-    title: str
-    png: str  # base64
-    caption: str
 
 
 @dataclass(frozen=True)
@@ -49,8 +41,8 @@ class Settings:
 
 def tiles(summary: Summary) -> list[Tile]:
     """The numbers of a single run."""
-    shown = [(cell(summary, name).partition(" ± "), MEANINGS[name]) for name in TILES if summary.stat(name) is not None]
-    return [Tile(mean, spread, meaning) for (mean, _, spread), meaning in shown]
+    found = [(name, stat) for name in TILES if (stat := summary.stat(name)) is not None]
+    return [Tile(signed(stat.mean, name), interval(stat, name), MEANINGS[name]) for name, stat in found]
 
 
 def results(names: Sequence[str], summaries: Sequence[Summary], colours: Sequence[int]) -> Card:
@@ -63,14 +55,28 @@ def results(names: Sequence[str], summaries: Sequence[Summary], colours: Sequenc
                 badge="" if summary.finished else "unfinished",
             ),
             Cell(str(len(summary.seeds))),
-            *(_sorted_by(cell(summary, number), _mean(summary, number)) for number in NUMBERS),
+            *(_over_seeds(summary, number) for number in NUMBERS),
         ]
         for name, summary, place in zip(names, summaries, colours, strict=True)
     ]
     heads = [*row("run", "seeds"), *(Cell(HEADINGS[number], hint=MEANINGS[number]) for number in NUMBERS)]
     meanings = "; ".join(f"{HEADINGS[number]}: {MEANINGS[number]}" for number in NUMBERS)
-    note = f"Mean ± standard deviation over seeds. {meanings}."
-    return Card(Grid(heads, rows, sortable=True), note=note)
+    note = f"Mean over seeds, and below it its 95% bootstrap interval. {meanings}."
+    return Card(Grid(heads, rows, sortable=True, name="results"), note=note)
+
+
+def _over_seeds(summary: Summary, number: Number) -> Cell:
+    stat = summary.stat(number)
+    value = "" if stat is None else str(stat.mean)
+    if number == "steps_to_recover" or stat is None:
+        return Cell(cell(summary, number), value=value)
+    return Cell(signed(stat.mean, number), interval(stat, number), value)
+
+
+def interval(stat: Stat, number: Number) -> str:
+    """0.81 to 0.95; nothing for a single seed."""
+    ends = (stat.low, stat.high)
+    return "" if None in ends else " to ".join(signed(end, number) for end in ends if end is not None)
 
 
 def seeds(names: Sequence[str], summaries: Sequence[Summary]) -> Grid:
@@ -83,7 +89,7 @@ def seeds(names: Sequence[str], summaries: Sequence[Summary]) -> Grid:
         for name, summary in zip(names, summaries, strict=True)
         for seed in summary.seeds
     ]
-    return Grid(row("run", "seed", *(HEADINGS[number] for number in NUMBERS)), rows, sortable=True)
+    return Grid(row("run", "seed", *(HEADINGS[number] for number in NUMBERS)), rows, sortable=True, name="every seed")
 
 
 def stories_of_divergence(told: Sequence[tuple[str, Story]], *, name_runs: bool) -> list[Card]:
@@ -112,26 +118,36 @@ def settings(name: str, run: Run) -> Settings:
     return Settings(name, str(run.config.get("command") or ""), [*known, _pairs("more", rest)])
 
 
+SPEEDS = (
+    "updates/s and env steps/s are those of each seed, as in the terminal: updates while updating, steps while "
+    "collecting. seed-updates/s are those of all seeds together. Medians over the phase."
+)
+
+
 def speed(names: Sequence[str], runs: Sequence[Run]) -> Card | None:
-    """Median rates of each phase, and the wall clock."""
-    rows = [line for name, run in zip(names, runs, strict=True) for line in _speed_of(name, run)]
-    heads = row("run", "phase", "updates/s", "env steps/s", "wall clock at its end")
-    note = "All seeds together; updates/s while updating, environment steps/s while collecting."
-    return Card(Grid(heads, rows), note=note) if rows else None
+    """Median rates of each phase, and the wall clock; a sweep is one program, so its arms share a line."""
+    folders = {run.folder: name if not run.arm else "all arms" for name, run in zip(names, runs, strict=True)}
+    first = {folder: next(run for run in runs if run.folder == folder) for folder in folders}
+    rows = [line for folder, name in folders.items() for line in _speed_of(name, first[folder])]
+    heads = row("run", "phase", "updates/s", "seed-updates/s", "env steps/s", "wall clock at its end")
+    return Card(Grid(heads, rows, name="speed"), note=SPEEDS) if rows else None
 
 
 def _speed_of(name: str, run: Run) -> Iterator[Sequence[Cell]]:
+    networks = max(len(run.seeds) * max(len(arms_of(run.config)), 1), 1)
     for phase in ("offline", "online"):
         rows = [each for each in run.speed if each.get("phase") == phase]
         if rows:
-            steps = _median(rows, "env_steps_per_s") if phase == "online" else "-"
             elapsed = max(float(each.get("elapsed_s") or 0.0) for each in rows)
-            yield row(name, phase, _median(rows, "updates_per_s"), steps, f"{elapsed / 60:.1f} min")
+            updates = [_median(rows, "updates_per_s", share) for share in (networks, 1)]
+            steps = _median(rows, "env_steps_per_s", networks) if phase == "online" else "-"
+            yield row(name, phase, *updates, steps, f"{elapsed / 60:.1f} min")
 
 
-def _median(rows: Sequence[Mapping[str, Any]], name: str) -> str:
+def _median(rows: Sequence[Mapping[str, Any]], name: str, share: int) -> str:
+    """Of a rate of all seeds, a share of it."""
     values = [float(each[name]) for each in rows if each.get(name) is not None]
-    return f"{np.median(values):,.0f}" if values else "-"
+    return f"{np.median(values) / share:,.0f}" if values else "-"
 
 
 def _pairs(title: str, values: Any) -> Grid:
@@ -161,8 +177,3 @@ def _text(value: Any) -> str:
 
 def _sorted_by(text: str, value: float | None) -> Cell:
     return Cell(text, value="" if value is None else str(value))
-
-
-def _mean(summary: Summary, number: Number) -> float | None:
-    stat = summary.stat(number)
-    return None if stat is None else stat.mean

@@ -1,26 +1,28 @@
-"""Curves over seeds whose evaluations fall at slightly different steps: put on one grid, then averaged."""
+"""Curves over seeds whose evaluations fall at slightly different steps: averaged evaluation by evaluation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from calql.results.metrics import Row
 from calql.results.runs import Floats, Run
+from calql.results.statistics import band
 
 Column = Callable[[Row], float | None]
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One quantity over one phase: each seed at its own steps, and the mean and spread on a common grid."""
+    """One quantity over one phase: each seed at its own steps, and the mean over seeds with its interval."""
 
-    seeds: list[tuple[Floats, Floats]]  # x, y of each seed
+    seeds: dict[int, tuple[Floats, Floats]]  # x, y of each seed
     x: Floats
     mean: Floats
-    std: Floats  # zero for a single seed
+    low: Floats  # 95% bootstrap interval of the mean; the mean itself for a single seed
+    high: Floats
 
 
 def column(name: str) -> Column:
@@ -45,19 +47,25 @@ def mean_of(names: Sequence[str]) -> Column:
 
 def phase_curve(run: Run, what: Column, phase: str) -> Curve | None:
     """A quantity over one phase: gradient steps offline; online, environment steps from the switch on."""
-    lines = [line for seed in run.seeds if (line := _line(run.of_seed(seed), what, phase)) is not None]
+    lines = {seed: line for seed in run.seeds if (line := _line(run.of_seed(seed), what, phase)) is not None}
     return align(lines) if lines else None
 
 
-def align(lines: Sequence[tuple[Floats, Floats]]) -> Curve:
-    """Mean over seeds on a grid of the mean steps of the k-th evaluations, within what every seed has reached."""
-    count = min(x.size for x, _ in lines)
-    grid = np.mean([x[:count] for x, _ in lines], axis=0)
-    reached = (max(x[0] for x, _ in lines), min(x[-1] for x, _ in lines))
-    grid = np.unique(np.clip(grid, *reached)) if reached[0] <= reached[1] else grid[:0]
-    values = np.array([np.interp(grid, x, y) for x, y in lines])
-    spread = values.std(axis=0, ddof=1) if len(lines) > 1 else np.zeros_like(grid)
-    return Curve(list(lines), grid, values.mean(axis=0), spread)
+def align(lines: Mapping[int, tuple[Floats, Floats]]) -> Curve:
+    """The mean over seeds of their k-th evaluations, at the mean of their steps, as far as every seed has come.
+
+    Seeds evaluate a few steps apart. Where they are more than that apart (one lacks an evaluation), their values are
+    interpolated to common steps instead.
+    """
+    count = min(x.size for x, _ in lines.values())
+    steps, values = (np.array([line[part][:count] for line in lines.values()]) for part in (0, 1))
+    grid = steps.mean(axis=0)
+    if np.any(steps.max(axis=0)[:-1] >= steps.min(axis=0)[1:]):
+        reached = (max(x[0] for x, _ in lines.values()), min(x[-1] for x, _ in lines.values()))
+        grid = np.unique(np.clip(grid, *reached)) if reached[0] <= reached[1] else grid[:0]
+        values = np.array([np.interp(grid, x, y) for x, y in lines.values()])
+    mean = values.mean(axis=0)
+    return Curve(dict(lines), grid, mean, *(band(values) or (mean, mean)))
 
 
 def _line(rows: Sequence[Row], what: Column, phase: str) -> tuple[Floats, Floats] | None:

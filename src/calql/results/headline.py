@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from calql.results.runs import Run
-from calql.results.summary import Number, Stat, Summary
+from calql.results.summary import Number, SeedSummary, Stat, Summary
 
 LITTLE = 0.005  # below what two decimals show
 
@@ -36,28 +36,28 @@ def _drop(summary: Summary) -> str:
     depth = summary.stat("unlearning_depth")
     if depth is None:
         return ""
-    fallen = [seed for seed in summary.seeds if seed.dropped]
-    count = len(summary.seeds)
+    fallen, back = [seed for seed in summary.seeds if seed.fell], summary.count("came back")
+    count, by = len(summary.seeds), f"by more than {summary.tolerance:.2f}"
     if not fallen:
-        return (
-            "No evaluation after the switch was below it."
-            if count == 1
-            else ("After the switch no seed was ever below its score there.")
-        )
-    back = [seed for seed in fallen if seed.steps_to_recover is not None]
-    deepest = min(depth.values)
+        who = "the score was never" if count == 1 else "no seed was ever"
+        return f"After the switch {who} below its value there {by}."
     if count == 1:
-        again = f"was back after {back[0].steps_to_recover:,} environment steps" if back else "was not back by the end"
-        return f"In between it fell by {-deepest:.2f} below the switch and {again}."
-    mean = f"the lowest point of a seed lies {_below(depth.mean)} on average, {_below(deepest)} at worst"
+        steps = fallen[0].steps_to_recover
+        again = f"and was back for good {steps:,} environment steps later" if back else "and was not back by the end"
+        return f"In between it fell by {-depth.mean:.2f} below the switch {again}."
     return (
-        f"In between, {len(fallen)} of {count} seeds fell below their score at the switch: {mean}; "
-        f"{len(back)} of these {len(fallen)} came back to it."
+        f"In between, {len(fallen)} of {count} seeds ({_list(fallen)}) fell below their score at the switch {by}, "
+        f"by {-min(depth.values):.2f} at worst; {_back(back, len(fallen))} came back for good."
     )
 
 
-def _below(depth: float) -> str:
-    return f"{abs(depth):.2f} {'below' if depth < 0 else 'above'} it"
+def _back(count: int, fallen: int) -> str:
+    return "none" if not count else "all" if count == fallen else f"{count} of these {fallen}"
+
+
+def _list(seeds: Sequence[SeedSummary]) -> str:
+    shown = [str(seed.seed) for seed in seeds[:6]]
+    return ", ".join([*shown, "..."] if len(seeds) > 6 else shown)
 
 
 def resolution(run: Run) -> str:
@@ -83,10 +83,14 @@ def comparison(names: Sequence[str], summaries: Sequence[Summary]) -> str:
     close = best[1].mean - second[1].mean < max(best[1].std or 0.0, second[1].std or 0.0)
     near = f", though {second[0]} ({second[1].mean:.2f}) is within the spread over seeds" if close else ""
     text = f"{best[0]} ends highest ({best[1].mean:.2f}){near}. {least[0]} has the least regret ({least[1].mean:.2f})."
-    depths = ", ".join(f"{name} {stat.mean:+.2f}" for name, stat in _ranked(scored, "unlearning_depth", sign=1))
-    if depths:
-        text += f" Lowest score after the switch, against the score at it: {depths} (means over seeds)."
-    return text + aside
+    return _falls(scored) + text + aside
+
+
+def _falls(scored: Sequence[tuple[str, Summary]]) -> str:
+    """Who paid for going online, deepest first."""
+    ranked = _ranked(scored, "unlearning_depth", sign=1)
+    depths = ", ".join(f"{name} {stat.mean:+.2f}" for name, stat in ranked)
+    return f"Lowest score after the switch, against the score at it: {depths} (means over seeds). " if ranked else ""
 
 
 def _ranked(scored: Sequence[tuple[str, Summary]], number: Number, *, sign: int) -> list[tuple[str, Stat]]:

@@ -1,242 +1,185 @@
-"""The figures of a report. Each compares runs, one colour per run, and is None where no run has its columns."""
+"""What a report of runs shows, as sheets: of one run a colour for each seed, of several a colour for each run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
-from calql.methods.vocabulary import AVERAGE_Q, AVERAGE_RETURN_TO_GO, BOUND_RATE, Panel, in_family, of_panel
-from calql.results import style
-from calql.results.curves import Column, Curve, column, mean_of, phase_curve
+from calql.methods.vocabulary import AVERAGE_Q, AVERAGE_RETURN_TO_GO, BOUND_RATE, in_family, of_panel
+from calql.methods.vocabulary import Panel as Family
+from calql.results.calibration import calibration_panels
+from calql.results.curves import Column, column, mean_of
+from calql.results.lines import like, mean_line, seed_lines
+from calql.results.panels import INK_PLACE, Kind, Line, Panel, Sheet, unit_range
 from calql.results.runs import Run, labels
 from calql.results.timeline import Timeline
-from calql.system.run_files import MOMENTS
 
-PHASES = ("offline", "online")
-Line = tuple[Column, dict[str, object]]  # what, and how it differs from a plain Look
-Part = tuple[str, list[Line]]  # a panel: title and lines
+MEAN, REFERENCE = "mean over seeds", "return-to-go of the data"
 
 
 @dataclass(frozen=True)
-class Look:
-    """How one quantity of one run is drawn."""
+class Runs:
+    """Runs of one task, with their names; the place of a run is its colour. Alone, each seed has its own."""
 
-    colour: str
-    dash: style.Dash = "-"
-    seeds: bool = True  # thin lines of the seeds
-    spread: bool = True
-    faint: bool = False  # a part of what the strong line averages
+    runs: Sequence[Run]
+    names: Sequence[str]
+    timeline: Timeline
+
+    @staticmethod
+    def of(runs: Sequence[Run]) -> Runs:
+        return Runs(runs, labels(runs), Timeline.of(runs))
+
+    @property
+    def alone(self) -> bool:
+        return len(self.runs) == 1
+
+    def panel(self, title: str, what: Column) -> Panel:
+        """A quantity over both phases: each seed, and the mean over seeds with its interval."""
+        seeds = [line for place in range(len(self.runs)) for line in self._seeds(place, what)]
+        means = [] if self.alone and len(seeds) == 1 else self.means(what)
+        return Panel(title, [*seeds, *means], self.timeline.label, "", self.timeline)
+
+    def means(self, what: Column, kind: Kind = "line") -> list[Line]:
+        looks = [like(name, place, kind) for place, name in enumerate(self.names)]
+        looks = [like(MEAN, INK_PLACE, kind)] if self.alone else looks
+        pairs = zip(self.runs, looks, strict=True)
+        return [line for run, look in pairs for line in mean_line(run, what, self.timeline, look)]
+
+    def _seeds(self, place: int, what: Column) -> list[Line]:
+        run, name = self.runs[place], self.names[place]
+        several: Kind = "seed" if len(run.seeds) > 1 else "line"
+        if self.alone:
+            return seed_lines(run, what, self.timeline, lambda at, seed: like(f"seed {seed}", at, several))
+        if len(run.seeds) == 1:
+            return []  # its mean is it
+        return seed_lines(run, what, self.timeline, lambda at, seed: like(name, place, "seed"))
+
+    def references(self) -> list[Line]:
+        """The return-to-go that Q is held against: one for all runs where it is the same."""
+        what = column(AVERAGE_RETURN_TO_GO)
+        own = [
+            line
+            for run in self.runs
+            for line in mean_line(run, what, self.timeline, like(REFERENCE, INK_PLACE, "dashed"))
+        ]
+        ends = [float(line.y[-1]) for line in own]
+        if not own or np.ptp(ends) <= 1e-6 * max(np.abs(ends)):
+            return own[:1]
+        return self.means(what, "dashed")
 
 
-def score(runs: Sequence[Run]) -> Figure | None:
-    """Normalised score over the whole run, with its spread over seeds."""
-    figure, (axes,) = style.panels(1, height=4.3)
-    if not _panel(axes, runs, [(column("score"), {})], "Normalised score"):
-        return None
-    values = [float(row["score"]) for run in runs for row in run.rows if row["score"] is not None]
-    low, high = min([*values, 0.0]), max([*values, 1.0])
-    axes.set_ylim(low - 0.04 * (high - low), high + 0.04 * (high - low))
-    _name_switch(axes, runs)
-    _legend(figure, runs)
-    return figure
+def score(runs: Runs) -> Sequence[Panel]:
+    """Normalised score over the whole run."""
+    panel = runs.panel("Normalised score", column("score"))
+    return [replace(panel, y_range=unit_range(panel.lines))]
 
 
-def price(runs: Sequence[Run]) -> Figure | None:
+def price(runs: Runs) -> Sequence[Panel]:
     """Regret so far, and how long an evaluation episode takes."""
-    parts: list[Part] = [
-        ("Regret so far: mean of 1 − score", [(column("regret"), {})]),
-        ("Episode length", [(column("episode_length"), {})]),
-    ]
-    return _figure(runs, parts)
+    regret = runs.panel("Regret so far: mean of 1 − score", column("regret"))
+    return [regret, runs.panel("Episode length", column("episode_length"))]
 
 
-def q_values(runs: Sequence[Run]) -> Figure | None:
+def q_values(runs: Runs) -> Sequence[Panel]:
     """Average Q on logged data against the average return-to-go of the same data."""
-    figure, (axes,) = style.panels(1)
-    with_q = [run for run in runs if any(row.get(AVERAGE_Q) is not None for row in run.rows)]
-    reference: dict[str, object] = {"dash": (0, (2, 2)), "seeds": False, "spread": False}
-    lines: list[Line] = [(column(AVERAGE_Q), {}), (column(AVERAGE_RETURN_TO_GO), reference)]
-    if not with_q or not _panel(axes, with_q, lines, "Average on logged data", all_runs=runs):
-        return None
-    _name_switch(axes, with_q)
-    _legend(figure, with_q, {"average Q": "-", "average return-to-go": (0, (2, 2))}, all_runs=runs)
-    return figure
+    panel = runs.panel("Average Q on logged data", column(AVERAGE_Q))
+    return [replace(panel, lines=[*panel.lines, *runs.references()])] if panel.lines else []
 
 
-def bound_rate(runs: Sequence[Run]) -> Figure | None:
+def calibration(runs: Runs) -> Sequence[Panel]:
+    """Q against return-to-go, state by state; of a run by itself over all seeds."""
+    several = [(name, place) for place, name in enumerate(runs.names)]
+    return calibration_panels(runs.runs, [(MEAN, INK_PLACE)] if runs.alone else several)
+
+
+def bound_rate(runs: Runs) -> Sequence[Panel]:
     """Share of the policy's actions whose Q is below the reference value, for each source of actions."""
     titles = {"policy": "Bound rate, actions at s", "next": "Bound rate, actions at s′"}
-    names = in_family(BOUND_RATE, {name for run in runs for row in run.rows for name in row})
-    sources = sorted({name.rsplit("/", 1)[1] for name in names}, key=lambda s: (s != "policy", s))
-    parts: list[Part] = []
-    for source in sources:
-        critics = [name for name in names if name.endswith(f"/{source}")]
-        faint: dict[str, object] = {"faint": True, "seeds": False, "spread": False}
-        each: list[Line] = [(column(name), faint) for name in critics] if len(critics) > 1 else []
-        parts.append((titles.get(source, f"Bound rate, {source}"), [*each, (mean_of(critics), {"seeds": False})]))
-    return _figure(runs, parts, limits=(-0.03, 1.03))
+    names = in_family(BOUND_RATE, {name for run in runs.runs for row in run.rows for name in row})
+    sources = sorted({name.rsplit("/", 1)[1] for name in names}, key=lambda source: (source != "policy", source))
+    found = {source: [name for name in names if name.endswith(f"/{source}")] for source in sources}
+    return [_bound_rate(titles.get(each, f"Bound rate, {each}"), runs, found[each]) for each in sources]
 
 
-def regulariser(runs: Sequence[Run]) -> Figure | None:
-    """The conservative gap and the weight α′ that holds it."""
-    return _figure(runs, _parts("regulariser"))
+def _bound_rate(title: str, runs: Runs, critics: Sequence[str]) -> Panel:
+    """The mean over critics; beside other runs or of one seed also each critic."""
+    panel = runs.panel(title, mean_of(critics))
+    parts = [line for name in critics for line in runs.means(column(name), "part")] if len(critics) > 1 else []
+    return replace(panel, lines=[*parts, *panel.lines], y_range=(-0.03, 1.03))
 
 
-def learning(runs: Sequence[Run]) -> Figure | None:
-    """Whether the parts learn: losses of the critics, entropy of the policy, entropy temperature."""
-    return _figure(runs, _parts("learning"))
-
-
-def weights(runs: Sequence[Run]) -> Figure | None:
-    """What logged actions count for in the policy's loss, where they are weighed by their advantage."""
-    return _figure(runs, _parts("weights"))
-
-
-def cloning(runs: Sequence[Run]) -> Figure | None:
-    """How near the policy stays to logged actions."""
-    return _figure(runs, _parts("cloning"))
-
-
-def _parts(panel: Panel) -> list[Part]:
+def of_family(family: Family, runs: Runs) -> Sequence[Panel]:
     """A panel for every metric of the vocabulary that belongs to a figure."""
-    return [(meaning.title, [(column(name), {})]) for name, meaning in of_panel(panel).items()]
+    return [runs.panel(meaning.title, column(name)) for name, meaning in of_panel(family).items()]
 
 
-def calibration(runs: Sequence[Run]) -> Figure | None:
-    """Q against return-to-go on logged states, at the switch and at the end; on the diagonal, Q is calibrated."""
-    moments = [m for m in MOMENTS if any(m in run.calibration for run in runs)]
-    if not moments:
-        return None
-    figure, all_axes = style.panels(len(moments), height=4.7)
-    low, high = _calibration_range(runs)
-    for axes, moment in zip(all_axes, moments, strict=True):
-        found = [(place, run.calibration[moment]) for place, run in enumerate(runs) if moment in run.calibration]
-        kinds = {"held-out" if each.held_out else "training" for _, each in found}
-        axes.set_title(f"At the {moment}, on {' and '.join(sorted(kinds))} states")
-        axes.plot([low, high], [low, high], color="#5b6472", linewidth=1.1, linestyle=(0, (4, 3)), zorder=1.5)
-        for place, each in found:
-            _calibration_of_run(axes, each.return_to_go, each.q, style.colour(place), crowded=len(runs) > 1)
-        axes.set(xlim=(low, high), xlabel="return-to-go of the logged behaviour", ylabel="Q of the learner")
-        axes.grid(True, axis="both")
-    bottoms, tops = zip(*(axes.get_ylim() for axes in all_axes), strict=True)
-    for axes in all_axes:
-        axes.set_ylim(min(bottoms), max(tops))
-    _legend(figure, runs, {"Q = return-to-go": (0, (4, 3))})
-    return figure
+class Plot(NamedTuple):
+    """A figure of the report."""
+
+    name: str  # of its PNG
+    title: str
+    make: Callable[[Runs], Sequence[Panel]]
+    reading: str  # how to read it
 
 
-def _calibration_of_run(axes: Axes, returns: np.ndarray, q: np.ndarray, colour: str, *, crowded: bool) -> None:
-    """States as a cloud (mean over seeds), and the mean and the middle 80% of all seeds in bins of equal size."""
-    mean_q = q.mean(axis=0)
-    shown = np.linspace(0, returns.size - 1, min(returns.size, 1500)).astype(int)
-    axes.scatter(
-        returns[shown], mean_q[shown], s=5, color=colour, alpha=0.07 if crowded else 0.16, linewidths=0, rasterized=True
-    )
-    edges = np.unique(np.quantile(returns, np.linspace(0, 1, 13)))
-    which = np.clip(np.searchsorted(edges, returns, side="right") - 1, 0, max(edges.size - 2, 0))
-    centres, means, spans = [], [], []
-    for place in np.unique(which):
-        inside = which == place
-        centres.append(returns[inside].mean())
-        means.append(q[:, inside].mean())
-        spans.append(np.quantile(q[:, inside], (0.1, 0.9)))
-    low, high = np.array(spans).T
-    axes.vlines(centres, low, high, color=colour, alpha=0.45, linewidth=1.6)
-    axes.plot(centres, means, color=colour, linewidth=1.6, marker="o", markersize=4.5, markeredgecolor="white")
+PLOTS = (
+    Plot(
+        "score", "Score over training", score,
+        "Left of the dashed line the policy learns from the data alone, right of it also from its own experience. A "
+        "valley right after the line is unlearning: the method pays with what it had learned before it gets better.",
+    ),
+    Plot(
+        "q-values", "Are the values calibrated?", q_values,
+        "Average Q on logged states and actions against what the logged behaviour earned from there on (dotted). Far "
+        "below it, values are too pessimistic: actions tried online then look better than they are, and the policy "
+        "runs after them. Somewhat above it is right for a policy better than the data; far above is overestimation.",
+    ),
+    Plot(
+        "price", "The price of fine-tuning", price,
+        "Regret so far is the mean of 1 − score over the online evaluations up to that point: it stays low only if "
+        "the score is high from the start. Shorter episodes usually mean that the goal is reached faster.",
+    ),
+    Plot(
+        "calibration", "Calibration, state by state", calibration,
+        "Each point is a logged state and action: its return-to-go across, its Q (mean over seeds) upwards; circles "
+        "are means in bins of equal size, bars the middle 80%. On or a little above the diagonal is calibrated; "
+        "below it, Q underrates what the logged behaviour is known to earn.",
+    ),
+    Plot(
+        "bound-rate", "How often the reference value binds", bound_rate,
+        "Share of the policy's actions with Q below the reference value, at the state and at the next one; faint: "
+        "each critic. With calibration these are not pushed down further; without it the rate only shows how often "
+        "they would have been. Near 0, Cal-QL and CQL are the same; near 1, the reference decides everything.",
+    ),
+    Plot(
+        "regulariser", "The conservative regulariser", partial(of_family, "regulariser"),
+        "The gap is how much higher Q is on actions of the policy and random ones than on logged ones (a soft "
+        "maximum); α′ is its weight in the loss, fixed or, with a target gap, adapted to hold it.",
+    ),
+    Plot(
+        "learning", "Learning signals", partial(of_family, "learning"),
+        "A TD loss that grows without end means diverging critics. Entropy should settle near its target (minus the "
+        "number of action dimensions by default); the temperature α is what holds it there.",
+    ),
+    Plot(
+        "weights", "What logged actions count for", partial(of_family, "weights"),
+        "The policy clones logged actions, each with a weight that grows with its advantage. Weights near 1 are plain "
+        "cloning; a largest weight that stands at its cap means that a few actions decide the policy.",
+    ),
+    Plot(
+        "cloning", "How near the policy stays to the data", partial(of_family, "cloning"),
+        "Logged actions under the policy: their log-likelihood, or how far the policy's own lie from them. Online a "
+        "policy may leave the data for something better; together with a falling score it has lost its way.",
+    ),
+)  # fmt: skip
 
 
-def _calibration_range(runs: Sequence[Run]) -> tuple[float, float]:
-    returns = np.concatenate([each.return_to_go for run in runs for each in run.calibration.values()])
-    low, high = float(returns.min()), float(returns.max())
-    margin = 0.04 * (high - low) or max(abs(high) * 0.1, 0.5)
-    return low - margin, high + margin
-
-
-def _figure(runs: Sequence[Run], parts: Sequence[Part], *, limits: tuple[float, float] | None = None) -> Figure | None:
-    """Panels side by side, without those that no run has numbers for."""
-    parts = [part for part in parts if any(_has(run, what) for run in runs for what, _ in part[1])]
-    if not parts:
-        return None
-    figure, all_axes = style.panels(len(parts), height=3.5)
-    for axes, (title, lines) in zip(all_axes, parts, strict=True):
-        _panel(axes, runs, lines, title)
-        if limits is not None:
-            axes.set_ylim(*limits)
-    _legend(figure, runs)
-    return figure
-
-
-def _has(run: Run, what: Column) -> bool:
-    return any(what(row) is not None for row in run.rows)
-
-
-def _panel(
-    axes: Axes, runs: Sequence[Run], lines: Sequence[Line], title: str, *, all_runs: Sequence[Run] | None = None
-) -> bool:
-    """Every line of every run over the timeline; whether anything was drawn."""
-    timeline = Timeline.of(runs)
-    colours = {id(run): place for place, run in enumerate(all_runs or runs)}
-    drawn = False
-    for run in runs:
-        place = colours[id(run)]
-        for what, changes in lines:
-            look = Look(**{"colour": style.colour(place), "dash": style.dash(place), **changes})  # type: ignore[arg-type]
-            for phase in PHASES:
-                curve = phase_curve(run, what, phase)
-                if curve is not None:
-                    drawn = True
-                    _draw(axes, curve, look, partial(timeline.place, run, phase))
-    timeline.draw(axes)
-    axes.set_title(title)
-    return drawn
-
-
-def _draw(axes: Axes, curve: Curve, look: Look, place: Callable[[np.ndarray], np.ndarray]) -> None:
-    x = place(curve.x)
-    if look.faint:
-        axes.plot(x, curve.mean, color=look.colour, linewidth=1.0, alpha=0.35)
-        return
-    if look.seeds and len(curve.seeds) > 1:
-        for steps, values in curve.seeds:
-            axes.plot(place(steps), values, color=look.colour, linewidth=0.8, alpha=0.3)
-    if look.spread and len(curve.seeds) > 1:
-        axes.fill_between(x, curve.mean - curve.std, curve.mean + curve.std, color=look.colour, alpha=0.13, linewidth=0)
-    alone = {"marker": "o", "markersize": 4.0} if x.size == 1 else {}
-    axes.plot(x, curve.mean, color=look.colour, linestyle=look.dash, linewidth=2.1, **alone)  # type: ignore[arg-type]
-
-
-def _name_switch(axes: Axes, runs: Sequence[Run]) -> None:
-    timeline = Timeline.of(runs)
-    if timeline.offline and timeline.online:
-        axes.annotate(
-            "switch", (0.0, 1.0), xytext=(4, -2), xycoords=("data", "axes fraction"), textcoords="offset points",
-            va="top", fontsize=8.5, color=style.FAINT,
-        )  # fmt: skip
-
-
-def _legend(
-    figure: Figure,
-    runs: Sequence[Run],
-    kinds: dict[str, style.Dash] | None = None,
-    *,
-    all_runs: Sequence[Run] | None = None,
-) -> None:
-    """One colour per run, where there are several; one dash per kind of line."""
-    everyone = list(all_runs or runs)
-    handles = [
-        Line2D([], [], color=style.colour(place), linestyle=style.dash(place), linewidth=2.4, label=name)
-        for place, (run, name) in enumerate(zip(everyone, labels(everyone), strict=True))
-        if len(everyone) > 1 and any(run is each for each in runs)
-    ]
-    handles += [
-        Line2D([], [], color=style.FAINT, linestyle=dash, linewidth=1.6, label=name)
-        for name, dash in (kinds or {}).items()
-    ]
-    if handles:
-        figure.legend(handles=handles, loc="outside upper left", ncols=min(len(handles), 5))
+def sheets(runs: Sequence[Run]) -> list[Sheet]:
+    """Every figure that these runs of one task have numbers for."""
+    shown = Runs.of(runs)
+    made = ((plot, [panel for panel in plot.make(shown) if panel.lines]) for plot in PLOTS)
+    return [Sheet(plot.name, plot.title, plot.reading, panels, min(len(panels), 3)) for plot, panels in made if panels]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calql.results.arms import ARM, arms_of
+from calql.results.arms import ARM, arms_of, known_as
 from calql.results.metrics import Row, read_rows
 from calql.system.archives import read_archive
 from calql.system.errors import UserError, shown
@@ -48,7 +48,7 @@ class Run:
     @property
     def method(self) -> str:
         """The method, with the value that an arm of a sweep has."""
-        return shown(str(self.config.get("method", "unnamed method")) + (f", {self.arm}" if self.arm else ""))
+        return shown(known_as(str(self.config.get("method", "unnamed method")), self.arm))
 
     @property
     def finished(self) -> bool:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
 import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#4d4d4d")
 Dash = Literal["-"] | tuple[float, Sequence[float]]
@@ -63,21 +60,3 @@ def colour(place: int) -> str:
 def dash(place: int) -> Dash:
     """A second mark for more runs than colours."""
     return DASHES[place // len(COLOURS) % len(DASHES)]
-
-
-def panels(count: int, *, height: float = 3.7) -> tuple[Figure, list[Axes]]:
-    """A figure of panels side by side."""
-    figure = Figure(figsize=(10.0, height), layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08, wspace=0.04)  # type: ignore[union-attr,call-arg]
-    return figure, [figure.add_subplot(1, count, place + 1) for place in range(count)]
-
-
-def png(draw: Callable[[], Figure | None]) -> bytes | None:
-    """A figure drawn in the style, as the bytes of a PNG; None where there is nothing to draw."""
-    with styled():
-        figure = draw()
-        if figure is None:
-            return None
-        file = io.BytesIO()
-        figure.savefig(file, format="png", dpi=160)
-    return file.getvalue()

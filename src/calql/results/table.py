@@ -24,24 +24,27 @@ MEANINGS: dict[Number, str] = {
     "after": "score of the last online evaluation",
     "regret": "mean over online evaluations of 1 - score; lower is better",
     "unlearning_depth": "worst online score minus score at the switch; below 0: it fell",
-    "steps_to_recover": "environment steps until back at the switch score; 0: never below it; (3/4): mean of 3 of 4 "
-    "seeds, the others never came back",
+    "steps_to_recover": "environment steps from the first evaluation in a fall until the score is back for good; "
+    "(2/3): 3 seeds fell, 2 came back, and the number is their mean",
 }
 
 CAPTION = (
     "worst early: worst score in the first fifth of fine-tuning. regret: mean over online evaluations of 1 - score. "
     "unlearning depth: worst online score minus score before."
 )
-SOME_FELL = " (3/4): mean of 3 seeds, the others never came back."
+FALLS = (
+    " steps to recover: from the first score more than {tolerance:.2f} below the switch until none is; (2/3): 3 seeds "
+    "fell, 2 came back for good, and the number is their mean."
+)
 
 
 def result_table(summaries: Sequence[Summary], *, per_seed: bool = True) -> Table:
     """One block per run: the mean ± standard deviation over seeds, and each seed below; fits 80 columns."""
     tasks = sorted({summary.task for summary in summaries})
-    partly = any(_never_back(summary) and summary.stat("steps_to_recover") for summary in summaries)
+    fell = [summary.tolerance for summary in summaries if any(seed.fell for seed in summary.seeds)]
     table = Table(
         title=Text(f"{tasks[0] if len(tasks) == 1 else 'Results'}: mean ± standard deviation over seeds"),
-        caption=CAPTION + (SOME_FELL if partly else ""),
+        caption=CAPTION + (FALLS.format(tolerance=max(fell)) if fell else ""),
         title_style="bold",
         caption_style="dim",
         caption_justify="left",
@@ -78,24 +81,23 @@ def cell(summary: Summary, name: Number) -> str:
 def seed_cell(seed: SeedSummary, name: Number) -> str:
     """A number of one seed, as text."""
     value = getattr(seed, name)
-    if value is None:
-        return "never" if name == "steps_to_recover" and seed.dropped else "-"
-    return f"{value:,}" if name == "steps_to_recover" else signed(value, name)
+    if name == "steps_to_recover":
+        return (
+            f"{value:,}"
+            if value is not None
+            else {"never fell": "no fall", "not back": "never"}.get(seed.recovery or "", "-")
+        )
+    return "-" if value is None else signed(value, name)
 
 
 def signed(value: float, name: Number) -> str:
     return f"{value:+.2f}" if name == "unlearning_depth" else f"{value:.2f}"
 
 
-def _never_back(summary: Summary) -> int:
-    """Seeds that fell and did not come back."""
-    return sum(seed.dropped and seed.steps_to_recover is None for seed in summary.seeds)
-
-
 def _recovery(summary: Summary) -> str:
-    """Mean over the seeds that came back (or never fell), and how many did not."""
-    stat = summary.stat("steps_to_recover")
-    fallen = _never_back(summary)
-    if stat is None:
-        return "never" if fallen else "-"
-    return f"{stat.mean:,.0f}" + (f" ({len(stat.values)}/{len(summary.seeds)})" if fallen else "")
+    """Mean over the seeds that fell and came back, and how many of those that fell they are."""
+    stat, back = summary.stat("steps_to_recover"), summary.count("came back")
+    fell = back + summary.count("not back")
+    if not fell:
+        return "no fall" if summary.count("never fell") else "-"
+    return f"{'never' if stat is None else f'{stat.mean:,.0f}'} ({back}/{fell})"

@@ -74,6 +74,7 @@ class Watching(Checked):
     wandb: bool = False
     max_minutes: float | None = None
     stops: Stops | None = None  # where the command listens itself, in place of `max_minutes`
+    begun: Callable[[Path], object] | None = None  # told where the run folder is, once it is there
 
 
 def train(
@@ -178,6 +179,7 @@ def start(
                     config |= {"fits": list(plan.notes)}
                     write_json(place / CONFIG, config)
                 stops.check()
+                _tell(watching, place)
                 sinks = make_sinks(place, watching.tensorboard, watching.wandb, config)
                 run = Run(plan, place, watching.display, sinks, stops, *_policies_to(place, experiment, plan))
             except BaseException as error:
@@ -242,6 +244,7 @@ def resume(
         if note := elsewhere(config, now):
             watching.display.message(f"note: {note}")
         stops.check()
+        _tell(watching, folder)
         sinks = make_sinks(folder, watching.tensorboard, watching.wandb, config)
         plan = preparation.plan(experiment)
         try:
@@ -252,6 +255,11 @@ def resume(
         write_status(folder, finished=False, reason="running")
         write_json(folder / CONFIG, noted(config, now))
         return _execute(run, folder, stops)
+
+
+def _tell(watching: Watching, folder: Path) -> None:
+    if watching.begun is not None:
+        watching.begun(folder)
 
 
 def _require_same_task(folder: Path, differences: list[str], accepted: bool) -> None:

@@ -17,7 +17,6 @@ EXTRAS: Mapping[str, str] = {  # the package as it is imported, and the extra th
     "imageio": "films",
     "minari": "minari",
     "mujoco": "domains",
-    "plotly": "papers",
     "ray": "ray",
     "tensorboardX": "tensorboard",
     "wandb": "wandb",

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from calql.experiments.analysis.evaluations import Result, method_place
-from calql.experiments.analysis.statistics import (
+from calql.experiments.paper.numbers import Number, method_name
+from calql.experiments.tables import Cell, Table
+from calql.results.statistics import (
     Estimate,
     Floats,
     Profile,
@@ -16,8 +18,6 @@ from calql.experiments.analysis.statistics import (
     performance_profiles,
     probability_of_improvement,
 )
-from calql.experiments.paper.numbers import Number, method_name
-from calql.experiments.tables import Cell, Table
 
 OURS = "cal-ql"  # whose improvement over each other method is asked for
 Scores = Mapping[str, Mapping[str, Floats]]  # method to task to one score for each seed; higher is better

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from calql.experiments.analysis.statistics import Floats
 from calql.experiments.analysis.tidy import open_table
 from calql.experiments.paper.numbers import NAMES, Number
 from calql.methods.vocabulary import AVERAGE_Q, AVERAGE_RETURN_TO_GO, BOUND_RATE
 from calql.results.metrics import Row
 from calql.results.runs import Run
+from calql.results.statistics import Floats
 from calql.results.summary import SeedSummary, summarise_seed
 from calql.system.errors import UserError
 

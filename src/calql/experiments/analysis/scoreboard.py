@@ -9,10 +9,10 @@ import numpy as np
 
 from calql.experiments.analysis.comparison import NUMBERS, Entry
 from calql.experiments.analysis.evaluations import method_place
-from calql.experiments.analysis.statistics import Estimate
 from calql.experiments.analysis.verdicts import Mark
 from calql.experiments.paper.numbers import Number, PaperTable, method_name
 from calql.experiments.tables import Cell, Table
+from calql.results.statistics import Estimate
 
 HEADINGS: Mapping[Number, str] = {"before": "before", "after": "after", "regret": "regret"}
 LEGEND = "; ".join(f"{mark.sign} {mark.words}" for mark in Mark)
@@ -35,6 +35,10 @@ class Style:
             return ""
         return " → ".join(self.number(number, values.get(number)) for number in numbers).strip()
 
+    def points(self, difference: float) -> str:
+        """A difference of two scores, with its sign."""
+        return f"{100 * difference:+.0f}" if self.hundredths else f"{difference:+.2f}"
+
     def estimate(self, number: Number, estimate: Estimate | None) -> str:
         if estimate is None:
             return ""
@@ -52,7 +56,7 @@ def board(name: str, title: str, entries: Sequence[Entry], paper: PaperTable, nu
     body = [[Cell(task), *(_cell(at.get((task, method)), numbers, style) for method in methods)] for task in tasks]
     foot = _averages(entries, paper, methods, numbers, style)
     if tuple(numbers) == ("before", "after"):
-        foot.append(_improvement(entries, methods))
+        foot.append(_improvement(entries, methods, style))
     note = (
         f"Above: ours, the mean over seeds; below: the paper's. {LEGEND}. An average of ours is over the tasks that "
         "ran, and the paper's below it over the same; where that is not all of them, their count stands there."
@@ -105,23 +109,21 @@ def _average(entries: Sequence[Entry], numbers: Sequence[Number], style: Style) 
     return Cell(marked, style.together(numbers, theirs) + count, value=ours.get(numbers[-1]))
 
 
-def _improvement(entries: Sequence[Entry], methods: Sequence[str]) -> list[Cell]:
-    """Mean score after over mean score before, less one: over the tasks that ran, and the paper's over the same."""
+def _improvement(entries: Sequence[Entry], methods: Sequence[str], style: Style) -> list[Cell]:
+    """Mean score after less mean score before, in points: over the tasks that ran, and the paper's over the same."""
     cells = []
     for method in methods:
         whole = [entry for entry in entries if entry.method == method]
         ran = [entry for entry in whole if entry.ours]
-        cells.append(Cell(_gain(ran, _ours) or Mark.NOT_RUN.sign, _gain(ran or whole, _paper)))
-    return [Cell("improvement"), *cells]
+        cells.append(Cell(_gain(ran, _ours, style) or Mark.NOT_RUN.sign, _gain(ran or whole, _paper, style)))
+    return [Cell("improvement, points"), *cells]
 
 
-def _gain(entries: Sequence[Entry], source: Callable[[Entry, Number], float | None]) -> str:
+def _gain(entries: Sequence[Entry], source: Callable[[Entry, Number], float | None], style: Style) -> str:
     mean = _mean_of(entries, ("before", "after"), source)
     if not mean:
         return ""
-    if "before" not in mean or "after" not in mean or mean["before"] <= 0:
-        return "N/A"
-    return f"{mean['after'] / mean['before'] - 1:+.1%}"
+    return style.points(mean["after"] - mean["before"]) if {"before", "after"} <= mean.keys() else "N/A"
 
 
 def _mean_of(

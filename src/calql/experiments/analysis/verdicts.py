@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from calql.experiments.analysis.evaluations import Result
-from calql.experiments.analysis.statistics import Estimate
 from calql.experiments.cells import CellStatus
 from calql.experiments.paper.numbers import ROUNDING
+from calql.results.statistics import Estimate
 
 Pair = tuple[Estimate | None, float | None]  # ours, the paper's
 

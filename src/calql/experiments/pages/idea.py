@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from calql.experiments.analysis.evaluations import method_place
-from calql.experiments.analysis.statistics import Floats
 from calql.experiments.cells import GATHERED
-from calql.experiments.pages.panels import INK_PLACE, Line, Panel
 from calql.experiments.paper.numbers import method_name
+from calql.results.panels import INK_PLACE, Line, Panel
+from calql.results.statistics import Floats
 
 MOMENTS = {"switch": "at the switch", "after": "after the first online updates"}
 

@@ -1,17 +1,15 @@
 """From the tidy table to files for people: tables.md, tables.tex, figures as PNG and SVG, and one page, report.html.
 
-Nothing else is read but the slices of fig-idea, which lie beside the table. The page loads nothing: plotly's script is
-part of it, and its content policy forbids requests.
+Nothing else is read but the slices of fig-idea, which lie beside the table. The page loads nothing: the script that
+draws is part of it, and its content policy forbids requests.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-
-from markupsafe import Markup
 
 from calql.experiments import tables
 from calql.experiments.analysis.comparison import Entry, compare
@@ -19,14 +17,13 @@ from calql.experiments.analysis.evaluations import Result, read_results
 from calql.experiments.analysis.scoreboard import listing
 from calql.experiments.analysis.verdicts import Mark
 from calql.experiments.cells import CellStatus
-from calql.experiments.pages import figures, interactive
-from calql.experiments.pages.panels import Sheet
 from calql.experiments.pages.renderings import Material, Rendering, find_rendering
 from calql.experiments.paper.matrices import find_experiment
 from calql.experiments.paper.numbers import method_name
 from calql.experiments.tables import Cell, Table
-from calql.results import html
+from calql.results import charts, figures, html, interactive
 from calql.results.metrics import write_atomically
+from calql.results.panels import Sheet
 from calql.system.run_files import REPORT
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -93,24 +90,19 @@ def _page(title: str, subtitle: str, made: Made, sources: Sequence[Table]) -> st
         lead=made.counts,
         boards=[tables.card(board) for board in made.boards],
         script=interactive.script(),
-        figures=[_figure(sheet) for sheet in made.sheets],
+        figures=_figures(made.sheets),
         cells=tables.card(made.cells),
         sources=[tables.card(source) for source in sources],
     )
 
 
-@dataclass(frozen=True)
-class Figure:
-    """An interactive figure of the page."""
-
-    title: str
-    drawing: Markup
-    caption: str
+def _figures(sheets: Sequence[Sheet]) -> list[charts.Drawn]:
+    most = charts.points_a_line(sheets)
+    return [charts.drawn(replace(sheet, caption=f"{sheet.caption} {_files(sheet)}"), most=most) for sheet in sheets]
 
 
-def _figure(sheet: Sheet) -> Figure:
-    files = f"Files: {sheet.name}.png, {sheet.name}.svg. A click on a name hides it, two show it alone."
-    return Figure(sheet.title, interactive.figure(sheet), f"{sheet.caption} {files}")
+def _files(sheet: Sheet) -> str:
+    return f"Files: {sheet.name}.png, {sheet.name}.svg. Press a name to hide it, twice to see it alone."
 
 
 def _counts(entries: Sequence[Entry]) -> str:

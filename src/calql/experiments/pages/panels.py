@@ -1,64 +1,24 @@
-"""A figure without a drawing library: sheets of panels of lines. `figures` and `interactive` draw the same sheet."""
+"""What the figures of an experiment show, from the tidy table: sheets that `calql.results` draws."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
 
 import numpy as np
 
 from calql.experiments.analysis.evaluations import Result, method_place
-from calql.experiments.analysis.statistics import Floats
 from calql.experiments.paper.numbers import method_name
 from calql.methods import vocabulary
 from calql.results.curves import Column, column, mean_of, phase_curve
+from calql.results.lines import like, mean_line
+from calql.results.panels import INK_PLACE, Line, Panel, unit_range
+from calql.results.statistics import Floats
 from calql.results.summary import EARLY
 from calql.results.timeline import Timeline
 
-Kind = Literal["line", "dashed", "points"]
-Ticks = tuple[Sequence[float], Sequence[str]]
-Range = tuple[float, float]
-
-
-@dataclass(frozen=True)
-class Line:
-    """One curve or cloud, with a band or bars around it."""
-
-    label: str
-    place: int  # among the colours
-    x: Floats
-    y: Floats
-    low: Floats | None = None
-    high: Floats | None = None
-    kind: Kind = "line"
-    names: Sequence[str] = ()  # what each point is, where the mouse rests
-
-
-@dataclass(frozen=True)
-class Panel:
-    """Lines on one pair of axes."""
-
-    title: str
-    lines: Sequence[Line]
-    x_label: str
-    y_label: str
-    x_ticks: Ticks | None = None  # None: plain numbers
-    x_range: Range | None = None
-    y_range: Range | None = None
-    switch: bool = False  # the two phases meet at 0
-    diagonal: bool = False
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """A figure: panels that share a legend."""
-
-    name: str  # of its files
-    title: str
-    caption: str
-    panels: Sequence[Panel]
-    columns: int = 3
+ROUNDING = 1e-6
+FIRST = 2  # online evaluations that the first fifth shows at least: with fewer there is no line to see
 
 
 @dataclass(frozen=True)
@@ -78,8 +38,6 @@ AVERAGE_Q = Quantity(
     beside=("return-to-go of the data", column(vocabulary.AVERAGE_RETURN_TO_GO)),
 )
 BOUND_RATE = Quantity("bound rate", lambda result: mean_of(_bound_rates(result)), unit=True)
-
-BAND = "Thick: the mean over seeds; band: one standard deviation."
 
 
 @dataclass(frozen=True)
@@ -111,16 +69,28 @@ def online_curves(results: Sequence[Result], by: Grouping = BY_TASK, *, early: b
 
 
 def _online(title: str, group: Sequence[Result], by: Grouping, places: dict[str, int], *, early: bool) -> Panel:
-    lines, steps = [], max(float(result.run.online_steps) for result in group)
-    end = steps * (EARLY if early else 1.0)
-    for result in group:
-        curve = phase_curve(result.run, column("score"), "online")
-        if curve is not None:
-            kept = curve.x <= end
-            low, high = ((curve.mean + sign * curve.std)[kept] for sign in (-1, 1))
-            label = by.label(result)
-            lines.append(Line(label, places[label], curve.x[kept], curve.mean[kept], low, high))
-    return Panel(title, lines, "environment steps", "score", x_range=(0.0, end), y_range=_unit_range(lines))
+    """Every evaluation, also the last, which falls a little past the plan: it waits for the end of a trajectory."""
+    lines = [line for result in group for line in _score(result, by.label(result), places, early=early)]
+    end = max([float(line.x[-1]) for line in lines], default=1.0)
+    return Panel(title, lines, "environment steps", "score", x_range=(0.0, end * 1.01), y_range=unit_range(lines))
+
+
+def _score(result: Result, label: str, places: dict[str, int], *, early: bool) -> list[Line]:
+    curve = phase_curve(result.run, column("score"), "online")
+    if curve is None or not curve.x.size:
+        return []
+    count = _early(curve.x, result.run.online_steps) if early else curve.x.size
+    x, y, low, high = (part[:count] for part in (curve.x, curve.mean, curve.low, curve.high))
+    several = len(curve.seeds) > 1
+    return [Line(label, places[label], x, y, low if several else None, high if several else None)]
+
+
+def _early(steps: Floats, planned: int) -> int:
+    """How many evaluations fell due in the first fifth: one is due at a multiple of the interval, and comes later."""
+    count = steps.size - 1  # without the one at the switch
+    every = planned / max(round(planned / max(float(np.diff(steps).mean()), 1.0)), 1) if count else 1.0
+    due = np.floor(steps / every + ROUNDING) * every
+    return max(int(np.sum(due <= EARLY * planned + ROUNDING)), min(FIRST, count) + 1)
 
 
 def through_switch(results: Sequence[Result], quantities: Sequence[Quantity], by: Grouping = BY_TASK) -> list[Panel]:
@@ -139,34 +109,12 @@ def _through(title: str, group: Sequence[Result], quantity: Quantity, by: Groupi
     lines = []
     for result in group:
         label = by.label(result)
-        lines += _both_phases(result, quantity.of(result), timeline, Line(label, places[label], *_nothing()))
+        lines += mean_line(result.run, quantity.of(result), timeline, like(label, places[label]))
     if quantity.beside is not None:
         name, what = quantity.beside
-        lines += _both_phases(group[0], what, timeline, Line(name, INK_PLACE, *_nothing(), kind="dashed"))
-    ticks = timeline.ticks(narrow=True)
-    return Panel(
-        title, lines, "updates | environment steps", quantity.title, x_ticks=ticks,
-        x_range=(-timeline.width - 0.01, 1.02 if timeline.online else 0.01),
-        y_range=_unit_range(lines) if quantity.unit else None, switch=bool(timeline.online and timeline.offline),
-    )  # fmt: skip
-
-
-def _both_phases(result: Result, what: Column, timeline: Timeline, like: Line) -> list[Line]:
-    """The two phases joined at the switch; none where the column has no numbers."""
-    found = [(phase, phase_curve(result.run, what, phase)) for phase in ("offline", "online")]
-    curves = [(phase, curve) for phase, curve in found if curve is not None and curve.x.size]
-    if not curves:
-        return []
-    x = np.concatenate([timeline.place(result.run, phase, curve.x) for phase, curve in curves])
-    y, spread = (np.concatenate([getattr(curve, part) for _, curve in curves]) for part in ("mean", "std"))
-    units = {"offline": "updates offline", "online": "environment steps online"}
-    names = [f"{steps:,.0f} {units[phase]}" for phase, curve in curves for steps in curve.x]
-    if like.kind == "dashed":
-        return [replace(like, x=x, y=y, names=names)]
-    return [replace(like, x=x, y=y, low=y - spread, high=y + spread, names=names)]
-
-
-INK_PLACE = -1  # not a method: drawn in the colour of text
+        lines += mean_line(group[0].run, what, timeline, like(name, INK_PLACE, "dashed"))
+    y_range = unit_range(lines) if quantity.unit else None
+    return Panel(title, lines, "updates | environment steps", quantity.title, timeline, y_range=y_range)
 
 
 def colour_places(results: Sequence[Result], by: Grouping) -> dict[str, int]:
@@ -186,14 +134,3 @@ def _grouped(results: Sequence[Result], panel: Callable[[Result], str]) -> dict[
 
 def _bound_rates(result: Result) -> list[str]:
     return vocabulary.in_family(vocabulary.BOUND_RATE, {name for row in result.run.rows for name in row})
-
-
-def _nothing() -> tuple[Floats, Floats]:
-    return np.empty(0), np.empty(0)
-
-
-def _unit_range(lines: Sequence[Line]) -> Range:
-    """0 to 1, and as far beyond as the means go."""
-    values = np.concatenate([line.y for line in lines] or [np.empty(0)])
-    low, high = min(values.min(initial=0.0), 0.0), max(values.max(initial=1.0), 1.0)
-    return float(low - 0.04 * (high - low)), float(high + 0.04 * (high - low))

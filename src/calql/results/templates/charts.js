@@ -6,7 +6,7 @@ const charts = (() => {
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const coarse = matchMedia("(pointer: coarse)").matches;
   const reading = {displaylogo: false, responsive: true, plotlyServerURL: "", scrollZoom: false,
-    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"], toImageButtonOptions: {format: "svg"}};
+    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "sendChartToCloud", "sendDataToCloud"], toImageButtonOptions: {format: "svg"}};
 
   // A colour of the page in place of its name.
   const coloured = value => {
@@ -18,7 +18,18 @@ const charts = (() => {
     if (value === null || typeof value !== "object") return value;
     return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, coloured(each)]));
   };
-  const figure = chart => JSON.parse(chart.querySelector("script").textContent);
+  const figure = chart => {
+    const found = JSON.parse(chart.querySelector("script").textContent), time = found.layout.meta;
+    if (time && time.width !== undefined) found.data.forEach(trace => {
+      if (trace.hoverinfo !== "skip" && !trace.text) trace.text = trace.x.map(x => moment(x, time, trace.meta.offline));
+    });
+    return found;
+  };
+  // A place on the axis of both phases, in words.
+  const moment = (x, time, end) => {
+    const online = x > 0 || !time.offline, steps = online ? x * time.online : end + x / (time.width || 1) * time.offline;
+    return `${Math.round(steps).toLocaleString("en")} ${online ? "environment steps online" : "gradient steps offline"}${x === 0 && time.online && time.offline ? " (switch)" : ""}`;
+  };
   const plot = chart => chart.querySelector(".plot");
   const groups = trace => (trace.meta && trace.meta.groups) || [];
 
@@ -43,6 +54,8 @@ const charts = (() => {
     const traces = coloured(data).map(trace => groups(trace).some(name => hidden.has(name)) ? {...trace, visible: false} : trace);
     const first = !chart.dataset.drawn;
     chart.dataset.drawn = "yes";
+    const fold = chart.querySelector("details[open] .numbers");
+    if (fold) fold.replaceChildren(numbers(chart));
     const made = Plotly.react(plot(chart), traces, layout(given, zoomed.get(chart) || {}), reading);
     return first ? made.then(at => at.on("plotly_relayout", change => remember(chart, change))) : made;
   };

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rliable import library, metrics
 
-from calql.experiments.analysis import statistics
-from calql.experiments.analysis.statistics import Estimate
+from calql.results import statistics
+from calql.results.statistics import Estimate
 
 QUICK = settings(max_examples=15, deadline=None)
 TIGHT = {"rel": 0.0, "abs": 1e-12}

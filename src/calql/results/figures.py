@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,15 +14,19 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
-from calql.experiments.pages.panels import INK_PLACE, Line, Panel, Sheet
 from calql.results import style
-from calql.results.timeline import short
+from calql.results.panels import INK_PLACE, Kind, Line, Panel, Sheet, shown_in_legend
+from calql.results.timeline import Timeline, short
 
 WIDTH, PANEL_HEIGHT, LEGEND_HEIGHT = 10.0, 2.7, 0.55  # inches
 LEGEND, HANDLE = 120, 8  # letters that a line of the legend takes, and how many a sample of a line counts for
 DASHED: style.Dash = (0, (2, 2))
 MARKERS = ("o", "s", "^")
 POINT: dict[str, Any] = {"markersize": 6.0, "markeredgecolor": "white"}
+CURVES: dict[Kind, dict[str, Any]] = {
+    "line": {"linewidth": 2.0}, "dashed": {"linewidth": 1.4}, "seed": {"linewidth": 0.9, "alpha": 0.55},
+    "part": {"linewidth": 1.0, "alpha": 0.35},
+}  # fmt: skip
 
 
 def save(sheet: Sheet, folder: Path) -> list[Path]:
@@ -34,6 +39,14 @@ def save(sheet: Sheet, folder: Path) -> list[Path]:
     return paths
 
 
+def png(sheet: Sheet) -> bytes:
+    """The sheet as the bytes of a PNG."""
+    file = io.BytesIO()
+    with style.styled():
+        draw(sheet).savefig(file, format="png", dpi=160)
+    return file.getvalue()
+
+
 def draw(sheet: Sheet) -> Figure:
     columns = min(sheet.columns, len(sheet.panels))
     rows = math.ceil(len(sheet.panels) / columns)
@@ -41,7 +54,7 @@ def draw(sheet: Sheet) -> Figure:
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08, wspace=0.04)  # type: ignore[union-attr,call-arg]
     for place, panel in enumerate(sheet.panels):
-        _panel(figure.add_subplot(rows, columns, place + 1), panel)
+        _panel(figure.add_subplot(rows, columns, place + 1), panel, narrow=columns > 1)
     _legend(figure, sheet.panels)
     return figure
 
@@ -50,54 +63,57 @@ def colour(place: int) -> str:
     return style.INK if place == INK_PLACE else style.colour(place)
 
 
-def shown_in_legend(panels: Sequence[Panel]) -> list[Line]:
-    """One line for each label, methods in their order, then what they are held against."""
-    lines = {line.label: line for panel in panels for line in panel.lines}
-    return sorted(lines.values(), key=lambda line: (line.place == INK_PLACE, line.place))
-
-
-def _panel(axes: Axes, panel: Panel) -> None:
+def _panel(axes: Axes, panel: Panel, *, narrow: bool) -> None:
     for line in panel.lines:
-        _points(axes, line) if line.kind == "points" else _curve(axes, line)
+        _curve(axes, line) if line.kind in CURVES else _points(axes, line)
     axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
-    if panel.x_range is not None:
-        axes.set_xlim(*panel.x_range)
+    if panel.x_limits is not None:
+        axes.set_xlim(*panel.x_limits)
     if panel.y_range is not None:
         axes.set_ylim(*panel.y_range)
-    if panel.switch:
-        axes.axvline(0.0, color=style.FAINT, linewidth=1.1, linestyle=(0, (4, 3)), zorder=1.5)
-        axes.axvspan(axes.get_xlim()[0], 0.0, color="#f4f6f9", zorder=0)
     if panel.diagonal:
         axes.axline((0.0, 0.0), slope=1.0, color=style.FAINT, linewidth=1.1, linestyle=(0, (4, 3)), zorder=1.5)
-    _ticks(axes, panel)
-
-
-def _ticks(axes: Axes, panel: Panel) -> None:
-    if panel.x_ticks is None:
+    if panel.timeline is not None:
+        _phases(axes, panel.timeline, narrow=narrow)
+    else:
         axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: short(x) if x >= 1e3 else f"{x:g}"))
-        return
-    places, texts = panel.x_ticks
+
+
+def _phases(axes: Axes, timeline: Timeline, *, narrow: bool) -> None:
+    """Ticks in the unit of each phase, and the switch, named above the curves."""
+    places, texts = timeline.ticks(narrow=narrow)
     axes.xaxis.set_major_locator(FixedLocator(places))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda _, index: texts[index] if index is not None else ""))
+    if timeline.both:
+        axes.axvline(0.0, color=style.FAINT, linewidth=1.1, linestyle=(0, (4, 3)), zorder=1.5)
+        axes.axvspan(axes.get_xlim()[0], 0.0, color="#f4f6f9", zorder=0)
+    if timeline.both and not narrow:
+        axes.annotate(
+            "switch", (0.0, 1.0), xytext=(0, 2), xycoords=("data", "axes fraction"), textcoords="offset points",
+            ha="center", va="bottom", fontsize=8.5, color=style.FAINT,
+        )  # fmt: skip
 
 
 def _curve(axes: Axes, line: Line) -> None:
     shade = colour(line.place)
-    dashed = line.kind == "dashed"
     if line.low is not None and line.high is not None:
         axes.fill_between(line.x, line.low, line.high, color=shade, alpha=0.12, linewidth=0)
     axes.plot(
-        line.x, line.y, color=shade, linestyle=_dash(line), linewidth=1.4 if dashed else 1.9,
-        marker="o" if line.x.size == 1 else None, markersize=4.0,
+        line.x, line.y, color=shade, linestyle=_dash(line), marker="o" if line.x.size == 1 else None, markersize=4.0,
+        **CURVES[line.kind],
     )  # fmt: skip
 
 
 def _points(axes: Axes, line: Line) -> None:
     shade = colour(line.place)
+    if line.kind == "cloud":
+        axes.scatter(line.x, line.y, s=5, color=shade, alpha=0.12, linewidths=0, rasterized=True)
+        return
     if line.low is not None and line.high is not None:
         axes.vlines(line.x, line.low, line.high, color=shade, alpha=0.45, linewidth=1.4)
-    axes.plot(line.x, line.y, color=shade, linestyle="none", marker=_marker(line), **POINT)
+    joined = "-" if line.kind == "joined" else "none"
+    axes.plot(line.x, line.y, color=shade, linestyle=joined, marker=_marker(line), **POINT)
 
 
 def _dash(line: Line) -> style.Dash:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -111,3 +112,24 @@ def _estimates(statistic: Callable[..., Floats], *tables: Floats) -> list[Estima
         return [Estimate(float(value)) for value in found]
     low, high = interval(statistic, draws(np.random.RandomState(SEED), DRAWS, *tables))
     return [Estimate(*map(float, each)) for each in zip(found, low, high, strict=True)]
+
+
+def band(values: Floats) -> tuple[Floats, Floats] | None:
+    """The interval of the mean over seeds at every point of a curve; None for a single seed.  values  # [seed, point]
+
+    Seeds are drawn whole, the same for all points: each point has the interval that it would have by itself, and a
+    curve takes one product. It cannot leave the range of the seeds.
+    """
+    if len(values) < 2:
+        return None
+    tail = 50 * (1 - CONFIDENCE)
+    ends = np.percentile(_shares(len(values), DRAWS) @ values, [tail, 100 - tail], axis=0)
+    low, high = np.clip(ends, values.min(axis=0), values.max(axis=0))  # a product may be off in its last digit
+    return low, high
+
+
+@cache
+def _shares(seeds: int, count: int) -> Floats:
+    """How much each seed counts in the mean of each draw.  # [draw, seed]"""
+    chosen = np.random.RandomState(SEED).randint(seeds, size=(count, seeds))
+    return np.stack([(chosen == seed).mean(axis=1) for seed in range(seeds)], axis=1)

@@ -4,9 +4,10 @@ Ten policies of different quality for each, valued from logged data alone (nine 
 states of the others are valued), then played. Prints one line of JSON: Spearman's rank correlation between the values
 and the mean real returns, with a 95% interval from resampling policies and, of each, episodes and starts.
 
-- maze: the point maze's diverse data; policies of BC and Cal-QL after 20 to 8,000 updates.
-- hopper, pen: D4RL's hopper medium and pen expert policy (folder CALQL_SOURCES), moved towards an action that is drawn
-  once for each policy, by nothing to nine tenths. Logged are episodes of such policies, others than the ten, with noise.
+A policy is a base policy in which each action is, with a probability, a uniform one instead: ten probabilities from 0
+to 0.9 are ten qualities. Logged are episodes of the same kind with probabilities between 0 and 1. The base is BC after
+8,000 updates on the diverse data for the point maze, and D4RL's own for hopper (medium) and pen (expert), in the folder
+CALQL_SOURCES. So the logs hold what the policies do: where they do not, expect less.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,58 +24,60 @@ import numpy as np
 from scipy.stats import spearmanr
 
 import calql
-from calql.data import Dataset, normalise_actions
+from calql.data import Dataset
+from calql.data.dataset import concatenate
 from calql.data.store import default_sources
 from calql.domains.common.policies import load_policy
 from calql.domains.registry import get_task
-from calql.methods.reference import Fit
+from calql.methods.reference import Fit, MonteCarlo, over_episodes
 from calql.methods.reference.fqe import estimates, fit_policies
 
 Act = Callable[[np.ndarray], np.ndarray]  # observations [row, ...] to actions [row, action]
-LENGTHS = (20, 100, 400, 1_500, 8_000)
-SHARES = np.linspace(0.0, 0.9, 10)
+SHARES = np.linspace(0.0, 0.9, 10)  # of uniform actions
+DISCOUNT = 0.99
 BASES = {
+    "maze": ("point-maze-diverse", ""),
     "hopper": ("hopper-medium", "hopper_medium-v2_policy.npz"),
     "pen": ("pen-binary", "pen-expert-v1_policy.npz"),
 }
 
 
-def maze_policies(root: Path) -> list[Act]:
-    found: list[Act] = []
-    for method in ("bc", "cal-ql"):
-        for length in LENGTHS:
-            outcome = calql.train(
-                "point-maze-diverse", method=method, seeds=1, offline_updates=length, online_steps=0,
-                evaluate_offline_every=length, evaluation_episodes=1, out=root / f"{method}-{length}", progress=False,
-            )  # fmt: skip
-            found.append(calql.load_policy(outcome.folder))
-    return found
+def maze_base(root: Path) -> Act:
+    outcome = calql.train(
+        "point-maze-diverse", method="bc", seeds=1, online_steps=0, evaluate_offline_every=8_000,
+        evaluation_episodes=1, out=root / "bc", progress=False,
+    )  # fmt: skip
+    return calql.load_policy(outcome.folder)
 
 
-def moved(base: Any, share: float, towards: np.ndarray) -> Act:
+def d4rl_base(name: str) -> Act:
+    sources = default_sources()
+    assert sources is not None, "name the folder of D4RL's policies with CALQL_SOURCES"
+    policy = load_policy(sources / "d4rl_policies" / name)
+    return lambda seen: np.stack([policy.mode(row) for row in seen])
+
+
+def mixed(base: Act, share: float, seed: int) -> Act:
+    rng = np.random.default_rng(seed)
+
     def act(seen: np.ndarray) -> np.ndarray:
-        modes = np.stack([base.mode(row) for row in seen])
-        return np.clip((1.0 - share) * modes + share * towards, -1.0, 1.0).astype(np.float32)
+        actions = np.clip(base(seen), -1.0, 1.0)
+        anything = rng.uniform(-1.0, 1.0, actions.shape)
+        return np.where(rng.random((len(seen), 1)) < share, anything, actions).astype(np.float32)
 
     return act
 
 
-def play(make_env: Any, act: Act, seeds: range, limit: int, noise: float = 0.0) -> list[Dataset]:
+def play(make_env: Any, act: Act, seeds: range, limit: int) -> list[Dataset]:
     """Whole episodes."""
-    env, rng, played = make_env(), np.random.default_rng(seeds[0]), []
+    env, played = make_env(), []
     for seed in seeds:
         seen, actions, rewards, terminal = [env.reset(seed=seed)[0]], [], [], False
         while len(rewards) < limit and not terminal:
-            action = act(np.asarray(seen[-1], np.float32)[None])[0]
-            action = np.clip(
-                action + noise * rng.normal(size=action.shape), env.action_space.low, env.action_space.high
-            )
-            observation, reward, terminal, truncated, _ = env.step(action.astype(np.float32))
+            actions.append(act(np.asarray(seen[-1], np.float32)[None])[0])
+            observation, reward, terminal, _, _ = env.step(actions[-1])
             seen.append(observation)
-            actions.append(action)
             rewards.append(reward)
-            if truncated:
-                break
         last = np.arange(len(rewards)) == len(rewards) - 1
         states = np.asarray(seen, np.float32)
         numbers = (states[:-1], np.asarray(actions, np.float32), np.asarray(rewards, np.float32), states[1:])
@@ -84,27 +86,13 @@ def play(make_env: Any, act: Act, seeds: range, limit: int, noise: float = 0.0) 
     return played
 
 
-def logged(make_env: Any, base: Any, count: int, limit: int) -> Dataset:
-    """Episodes of other policies of the kind, each of them for five."""
-    from calql.data.dataset import concatenate
-
-    rng, parts, size = np.random.default_rng(7), [], base.action_size
+def logged(make_env: Any, base: Act, count: int, limit: int) -> Dataset:
+    """Five episodes of each of many policies of the kind."""
+    rng, parts = np.random.default_rng(7), []
     for first in range(0, count, 5):
-        act = moved(base, float(rng.uniform(0.0, 1.0)), rng.uniform(-1.0, 1.0, size))
-        parts += play(make_env, act, range(10_000 + first, 10_005 + first), limit, noise=0.2)
+        act = mixed(base, float(rng.uniform(0.0, 1.0)), seed=10_000 + first)
+        parts += play(make_env, act, range(10_000 + first, 10_005 + first), limit)
     return concatenate(parts, source="collected here")
-
-
-def case(name: str, root: Path, episodes: int) -> tuple[Any, Dataset, list[Act]]:
-    if name == "maze":
-        task = get_task("point-maze-diverse")
-        return task, task.load_data(), maze_policies(root)
-    sources = default_sources()
-    assert sources is not None, "name the folder of D4RL's policies with CALQL_SOURCES"
-    task, base = get_task(BASES[name][0]), load_policy(sources / "d4rl_policies" / BASES[name][1])
-    rng = np.random.default_rng(3)
-    policies = [moved(base, share, rng.uniform(-1.0, 1.0, base.action_size)) for share in SHARES]
-    return task, logged(task.make_env, base, episodes, task.episode_limit), policies
 
 
 def interval(values: np.ndarray, returns: np.ndarray, resamples: int = 2_000) -> tuple[float, float]:
@@ -122,40 +110,35 @@ def interval(values: np.ndarray, returns: np.ndarray, resamples: int = 2_000) ->
 
 
 def measure(name: str, arguments: argparse.Namespace, root: Path) -> dict[str, Any]:
-    begun = time.perf_counter()
-    task, data, policies = case(name, root, arguments.logged)
-    env = task.make_env()
-    low, high = env.action_space.low, env.action_space.high
-    env.close()
-    units = normalise_actions(data, low, high, limit=1.0)[0]
-    fitted, held_out = units.split(0.1, seed=0)
+    begun, (known, file) = time.perf_counter(), BASES[name]
+    task, base = get_task(known), d4rl_base(file) if file else maze_base(root)
+    data = logged(task.make_env, base, arguments.logged, task.episode_limit)  # actions of all three are in [-1, 1]
+    fitted, held_out = data.split(0.1, seed=0)
     assert held_out is not None
-
-    def acted(seen: np.ndarray) -> np.ndarray:
-        def one(act: Act) -> np.ndarray:
-            getattr(act, "reset", lambda: None)()
-            return act(np.asarray(seen, np.float32))
-
-        return np.stack([(one(act) - low) / (high - low) * 2.0 - 1.0 for act in policies]).astype(np.float32)
-
-    rewards = replace(task, rewards=task.rewards.fitted(data)).rewards
-    fit = Fit(fitted, rewards, 0.99, updates=arguments.updates)
+    policies = [mixed(base, float(share), seed) for seed, share in enumerate(SHARES)]
+    rewards = task.rewards.fitted(data)
+    fit = Fit(fitted, rewards, DISCOUNT, updates=arguments.updates)
     starts = held_out.observations[held_out.episode_starts]
-    values = fit_policies(fit, acted(fitted.next_observations))(starts, acted(starts))
-    returns = []
-    for act in policies:
-        getattr(act, "reset", lambda: None)()
-        episodes = play(task.make_env, act, range(arguments.episodes), task.episode_limit)
-        returns.append([float(episode.rewards.sum()) for episode in episodes])
-    real = np.array(returns)
-    ranks = float(spearmanr(values.mean(axis=1), real.mean(axis=1)).statistic)
+    after, first = (np.stack([act(seen) for act in policies]) for seen in (fitted.next_observations, starts))
+    values = fit_policies(fit, after)(starts, first)
+    played = [play(task.make_env, act, range(arguments.episodes), task.episode_limit) for act in policies]
+    real = np.array([[float(episode.rewards.sum()) for episode in each] for each in played])
+    valued = MonteCarlo(rewards, DISCOUNT)
+    discounted = np.array([[over_episodes(valued, Fit(e, rewards, DISCOUNT))[0] for e in each] for each in played])
     return {
         "domain": name, "rows": len(data), "updates": arguments.updates, "held_out_starts": len(starts),
-        "rank_correlation": round(ranks, 2), "interval": interval(values, real),
+        "rank_correlation": ranks(values, real), "interval": interval(values, real),
+        "rank_correlation_discounted": ranks(values, discounted),
+        "interval_discounted": interval(values, discounted),
         "value": [[round(number, 2) for number in each] for each in estimates(values)],
         "real_return": [round(float(each), 2) for each in real.mean(axis=1)],
+        "real_discounted": [round(float(each), 2) for each in discounted.mean(axis=1)],
         "seconds": round(time.perf_counter() - begun),
     }  # fmt: skip
+
+
+def ranks(values: np.ndarray, returns: np.ndarray) -> float:
+    return round(float(spearmanr(values.mean(axis=1), returns.mean(axis=1)).statistic), 2)
 
 
 def main() -> None:
@@ -163,7 +146,7 @@ def main() -> None:
     parser.add_argument("domains", nargs="+", choices=("maze", "hopper", "pen"))
     parser.add_argument("--updates", type=int, default=10_000, help="of fitted Q evaluation")
     parser.add_argument("--episodes", type=int, default=20, help="that each policy really plays")
-    parser.add_argument("--logged", type=int, default=200, help="episodes of hopper and pen")
+    parser.add_argument("--logged", type=int, default=200, help="episodes that are logged")
     arguments = parser.parse_args()
     for name in arguments.domains:
         with tempfile.TemporaryDirectory() as folder:

@@ -76,6 +76,7 @@ class Task:
     trial: Callable[[gymnasium.Env[Any, Any] | None], tuple[Score, str]] | None = (
         None  # the score that driving it shows
     )
+    logs_alone: bool = False  # there is no environment: policies are valued from held-out episodes
     stepping: Literal["in-process", "workers"] = "in-process"  # where environments of this cost step fastest
 
 

@@ -14,6 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from calql.methods.vocabulary import FQE_VALUE
 from calql.results.arms import Member, member_of
 from calql.results.metrics import Row
 from calql.system.errors import shown
@@ -79,6 +80,7 @@ class Progress:
         self._rates = (0.0, 0.0)  # updates/s while updating, env steps/s while collecting
         self._pace_from: tuple[int, float] | None = None  # steps and time at the start of this phase
         self._last: dict[Member, float] = {}  # latest score of each seed
+        self._measure = "score"  # or, without an environment, the value by fitted Q evaluation
         self._heard: set[Member] = set()  # seeds evaluated since the last line about scores
         self._history: list[float] = []  # mean over seeds, one per line about scores
         self._started = self._spoke = clock()
@@ -119,12 +121,14 @@ class Progress:
     def evaluation(self, rows: Sequence[Row]) -> None:
         """Online, seeds are evaluated one by one as their trajectories end: a line waits for all of them."""
         for row in rows:
-            self._last[member_of(row)] = float("nan") if row.get("score") is None else float(row["score"])
+            self._measure = "value" if row.get("score") is None and FQE_VALUE in row else "score"
+            number = row.get(FQE_VALUE if self._measure == "value" else "score")
+            self._last[member_of(row)] = float("nan") if number is None else float(number)
             self._heard.add(member_of(row))
         if self._heard < self._last.keys():
             return
         self._heard.clear()
-        if self._last:
+        if self._last and self._measure == "score":
             self._history.append(float(np.mean(list(self._last.values()))))
         if self._live is None:
             switch = "  (switch)" if any(row.get("switch") for row in rows) else ""
@@ -185,7 +189,7 @@ class Progress:
             return "no score yet"
         scores = list(self._last.values())
         spread = f" ({min(scores):.2f} to {max(scores):.2f})" if len(scores) > 1 else ""
-        return f"score {np.mean(scores):.2f}{spread}"
+        return f"{self._measure} {np.mean(scores):.2f}{spread}"
 
     def _view(self) -> RenderableType:
         table = Table.grid(padding=(0, 2))

@@ -15,6 +15,7 @@ from calql.data import Dataset, check, normalise_actions, split_at_jumps
 from calql.data.check import RESETS, STEPS
 from calql.data.findings import require_sound
 from calql.data.rewards import RewardRule
+from calql.domains.own.logs import action_bounds
 from calql.domains.own.tasks import MakeEnv, made_env
 from calql.domains.registry import Task
 from calql.engine.memory import require_memory
@@ -25,6 +26,7 @@ from calql.runs.request import Choice, check_methods_options
 from calql.runs.sweep import arms_of
 from calql.runs.trust import remember
 from calql.system.errors import UserError
+from calql.system.options import require
 
 DISCOUNT = 0.99  # of returns in rows and reports, for methods that have none
 
@@ -78,7 +80,12 @@ def prepare(
     check_combination(choice.method, method, image=data.observations.dtype == np.uint8)
     members = dataclasses.replace(run, seeds=run.seeds * max(len(arms_of(choice, options)), 1))
     require_memory(method, data, members, task.episode_limit)
-    if action_space is None:
+    if task.logs_alone:
+        require(run.online_steps == 0, "online_steps", run.online_steps, "0 with --offline: there is no environment")
+    if action_space is None and task.logs_alone:
+        action_space, compared = action_bounds(data, choice.action_low, choice.action_high)
+        warnings += compared
+    elif action_space is None:
         probe = probe and not run.real
         task, action_space, observation_space, compared = _checked(task, data, probe=probe, limit=run.action_limit)
         warnings += compared
@@ -130,7 +137,9 @@ def plan(experiment: Prepared) -> Plan:
     arms = arms_of(choice, experiment.options)
     label = f"{choice.method} on {task.name}, {seeds}{f' of each of {len(arms)} arms' if arms else ''}"
     discount = getattr(experiment.options, "discount", DISCOUNT)
-    made = make_plan(label, task, method, experiment.run, experiment.data, held_out, discount, arms)
+    made = make_plan(
+        label, task, method, experiment.run, experiment.data, held_out, discount, arms, logs_alone=task.logs_alone
+    )
     if made.workers:
         require_sendable(task.make_env, task.name)
     return made

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from calql.results.arms import Member, in_words, member_of, named
+from calql.results.logs_alone import RULE as LOGS_RULE
+from calql.results.logs_alone import lower_ends
 from calql.results.metrics import Row, read_rows
 from calql.runs.artifact import chosen_member
 from calql.system.errors import UserError
@@ -25,11 +27,13 @@ def choose(members: Sequence[Member], folder: Path, seed: str, arm: str | None) 
         chosen_member(members, None, arm, str(folder))  # says which arms there are
     if len(among) == 1:
         return among[0], "the only one"
-    scores = last_scores(read_rows(folder / METRICS))
-    return best(among, scores, str(folder))
+    rows = read_rows(folder / METRICS)
+    if scores := last_scores(rows):
+        return best(among, scores, str(folder))
+    return best(among, lower_ends(rows), str(folder), LOGS_RULE)
 
 
-def best(members: Sequence[Member], scores: Mapping[Member, float], where: str) -> tuple[Member, str]:
+def best(members: Sequence[Member], scores: Mapping[Member, float], where: str, rule: str = RULE) -> tuple[Member, str]:
     """By the rule; members without a score do not compare."""
     scored = [member for member in members if member in scores]
     if not scored:
@@ -37,7 +41,8 @@ def best(members: Sequence[Member], scores: Mapping[Member, float], where: str) 
             "no evaluation says which seed is best", where=where, mend="name one with --seed, or name the run folder"
         )
     found = max(scored, key=lambda member: scores[member])  # the first of equals
-    return found, f"{in_words(found)}, score {scores[found]:.4g}: best of {len(members)} ({RULE})"
+    number = "score" if rule == RULE else "lower end"
+    return found, f"{in_words(found)}, {number} {scores[found]:.4g}: best of {len(members)} ({rule})"
 
 
 def last_scores(rows: Sequence[Row]) -> dict[Member, float]:

@@ -5,9 +5,9 @@ states of the others are valued), then played. Prints one line of JSON: Spearman
 and the mean real returns, with a 95% interval from resampling policies and, of each, episodes and starts.
 
 A policy is a base policy in which each action is, with a probability, a uniform one instead: ten probabilities from 0
-to 0.9 are ten qualities. Logged are episodes of the same kind with probabilities between 0 and 1. The base is BC after
-8,000 updates on the diverse data for the point maze, and D4RL's own for hopper (medium) and pen (expert), in the folder
-CALQL_SOURCES. So the logs hold what the policies do: where they do not, expect less.
+to `--most` are ten qualities. Logged are episodes of the same kind with probabilities between 0 and 1. The base is BC
+after 8,000 updates on the diverse data for the point maze, and D4RL's own for hopper (medium) and pen (expert), in the
+folder CALQL_SOURCES. So the logs hold what the policies do: where they do not, expect less.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from calql.methods.reference import Fit, MonteCarlo, over_episodes
 from calql.methods.reference.fqe import estimates, fit_policies
 
 Act = Callable[[np.ndarray], np.ndarray]  # observations [row, ...] to actions [row, action]
-SHARES = np.linspace(0.0, 0.9, 10)  # of uniform actions
 DISCOUNT = 0.99
 BASES = {
     "maze": ("point-maze-diverse", ""),
@@ -115,7 +114,8 @@ def measure(name: str, arguments: argparse.Namespace, root: Path) -> dict[str, A
     data = logged(task.make_env, base, arguments.logged, task.episode_limit)  # actions of all three are in [-1, 1]
     fitted, held_out = data.split(0.1, seed=0)
     assert held_out is not None
-    policies = [mixed(base, float(share), seed) for seed, share in enumerate(SHARES)]
+    shares = np.linspace(0.0, arguments.most, 10)
+    policies = [mixed(base, float(share), seed) for seed, share in enumerate(shares)]
     rewards = task.rewards.fitted(data)
     fit = Fit(fitted, rewards, DISCOUNT, updates=arguments.updates)
     starts = held_out.observations[held_out.episode_starts]
@@ -126,7 +126,8 @@ def measure(name: str, arguments: argparse.Namespace, root: Path) -> dict[str, A
     valued = MonteCarlo(rewards, DISCOUNT)
     discounted = np.array([[over_episodes(valued, Fit(e, rewards, DISCOUNT))[0] for e in each] for each in played])
     return {
-        "domain": name, "rows": len(data), "updates": arguments.updates, "held_out_starts": len(starts),
+        "domain": name, "most": arguments.most, "rows": len(data), "updates": arguments.updates,
+        "held_out_starts": len(starts), "episodes": arguments.episodes,
         "rank_correlation": ranks(values, real), "interval": interval(values, real),
         "rank_correlation_discounted": ranks(values, discounted),
         "interval_discounted": interval(values, discounted),
@@ -146,6 +147,7 @@ def main() -> None:
     parser.add_argument("domains", nargs="+", choices=("maze", "hopper", "pen"))
     parser.add_argument("--updates", type=int, default=10_000, help="of fitted Q evaluation")
     parser.add_argument("--episodes", type=int, default=20, help="that each policy really plays")
+    parser.add_argument("--most", type=float, default=0.9, help="share of uniform actions of the worst policy")
     parser.add_argument("--logged", type=int, default=200, help="episodes that are logged")
     arguments = parser.parse_args()
     for name in arguments.domains:

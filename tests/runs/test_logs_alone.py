@@ -107,7 +107,7 @@ def test_the_report_and_the_terminal_say_what_to_take_and_what_is_not_known(
     command = ["train", "--dataset", str(run.parent / "corridor.npz"), "--offline", "--out", str(tmp_path / "again")]
     assert main([*command, *given, "--action-low", "-2", "--action-high", "2"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "<- take this" in said
+    assert "(take this)" in said
     assert WARNING in said
     assert "score" not in said
     assert json.loads((tmp_path / "again" / "policy" / "policy.json").read_text())["action"]["low"] == -2.0

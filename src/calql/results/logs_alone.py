@@ -21,7 +21,11 @@ from calql.results.arms import Member, by_member, in_words, member_of
 from calql.results.metrics import Row
 
 RULE = "highest lower end of its value by fitted Q evaluation, at its last evaluation; of equals, the first"
-COLUMNS = ("", "value (FQE)", "95% interval", "logged behaviour", "(action - logged)²", "Q / return held out")
+COLUMNS = ("", "value", "95% interval", "logged", "distance²", "Q", "return")
+CAPTION = (
+    "On held-out episodes. value: of the policy, by fitted Q evaluation. logged: what the episodes came to. distance²: "
+    "of the policy's action to the logged one, bounds at -1 and 1. Q, return: of logged states and actions, on average."
+)
 WARNING = (
     "Nothing was tried in the world: a value by fitted Q evaluation is a network's estimate from the logs. It may be "
     "far too high where the policy does what nobody logged (see the distance of its actions), its interval is of the "
@@ -65,18 +69,27 @@ def lead(rows: Sequence[Row]) -> str:
 
 def logs_table(rows: Sequence[Row]) -> Table:
     """For the terminal: one line a seed."""
-    table = Table(title="Values from the logs alone", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(
+        title="Values from the logs alone",
+        caption=CAPTION,
+        title_style="bold",
+        caption_style="dim",
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
     for name in COLUMNS:
-        table.add_column(name, justify="right" if name else "left")
+        table.add_column(name, justify="right" if name else "left", no_wrap=bool(name))
     chosen = best(rows)
     for member, row in by_member(assessed(rows)):
         table.add_row(
-            in_words(member) + ("  <- take this" if member == chosen else ""),
+            in_words(member) + (" (take this)" if member == chosen else ""),
             f"{row[FQE_VALUE]:.3g}",
             f"{row[FQE_LOW]:.3g} to {row[FQE_HIGH]:.3g}",
             f"{row[BEHAVIOUR_VALUE]:.3g}",
             f"{row[ACTION_DISTANCE]:.3g}",
-            "-" if row.get(AVERAGE_Q) is None else f"{row[AVERAGE_Q]:.3g} / {row[AVERAGE_RETURN_TO_GO]:.3g}",
+            "-" if row.get(AVERAGE_Q) is None else f"{row[AVERAGE_Q]:.3g}",
+            f"{row[AVERAGE_RETURN_TO_GO]:.3g}",
         )
     return table
 

@@ -30,6 +30,8 @@ pytestmark = pytest.mark.slow
 SMALL = "--seeds 1 --offline-updates 4 --online-steps 20 --quiet"  # in case that it is not refused
 OWN = f"train --dataset good.npz --env corridor:Corridor-v0 {SMALL} --out new"
 
+LOGS = "train --dataset good.npz --offline --seeds 1 --offline-updates 4 --quiet --out new"
+
 
 def data(name: str) -> str:
     return f"train --dataset {name} --env corridor:Corridor-v0 {SMALL} --out new"
@@ -55,6 +57,16 @@ CASES: list[tuple[str, str]] = [
     (f"{OWN} --task point-maze-narrow", "--task and --env exclude each other"),
     ("train --env corridor:Corridor-v0 --out new", "--dataset is missing"),
     ("train --dataset good.npz --out new", "--env is missing"),
+    ("train --offline --out new", "--dataset is missing"),
+    (f"{LOGS} --env corridor:Corridor-v0", "--offline and --env exclude each other"),
+    (f"{LOGS} --method odt", "cannot be valued from logs alone"),
+    (f"{LOGS} --online-steps 5", "0 with --offline"),
+    (f"{LOGS} --hold-out 0", "is held out; raise --hold-out"),
+    (f"{LOGS} --fqe-updates 0", "--fqe-updates is 0"),
+    (f"{LOGS} --action-low -1 -2", "--action-low has 2 numbers"),
+    (f"{LOGS} --action-low 5 --action-high 1", "the lower bound first"),
+    (f"{LOGS} --action-low nan", "--action-low is nan"),
+    (f"{OWN} --action-low -1", "are for logs alone"),
     ("evaluate", "run"),
     ("report", "run"),
     ("watch", "run"),
@@ -99,6 +111,13 @@ CASES: list[tuple[str, str]] = [
     (f"{OWN} --reward-scale nan", "--reward-scale is nan"),
     (f"{OWN} --max-minutes -1", "--max-minutes is -1"),
     (f"{OWN} --max-minutes nan", "--max-minutes is nan"),
+    ("export", "no run given"),
+    ("export gone --to npz", "is not a run folder"),
+    ("export run --to onyx", "did you mean 'onnx'"),
+    ("export run --to npz --seed first", "--seed is 'first'"),
+    ("export run --to npz --seed 9", "the run has no seed 9"),
+    ("export run --to npz --arm x=1", "has no arm 'x=1'"),
+    ("export run --to npz --out good.npz", "exists already"),
     ("evaluate run --episodes 0", "--episodes is 0"),
     ("evaluate run --start -1", "--start is -1"),
     ("watch run --port 65536", "--port is 65536"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from calql.data.dataset import Dataset
     from calql.runs.artifact import LoadedPolicy, load_policy
+    from calql.runs.export.export import Exported, export_policy
     from calql.runs.life import Outcome, Watching, resume, train
     from calql.runs.register import register
     from calql.runs.scores import Scores, evaluate
@@ -15,12 +16,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Dataset",
+    "Exported",
     "LoadedPolicy",
     "Outcome",
     "Scores",
     "Watching",
     "__version__",
     "evaluate",
+    "export_policy",
     "load_policy",
     "register",
     "resume",
@@ -29,11 +32,13 @@ __all__ = [
 
 _HOMES = {
     "Dataset": "calql.data.dataset",
+    "Exported": "calql.runs.export.export",
     "LoadedPolicy": "calql.runs.artifact",
     "Outcome": "calql.runs.life",
     "Scores": "calql.runs.scores",
     "Watching": "calql.runs.life",
     "evaluate": "calql.runs.scores",
+    "export_policy": "calql.runs.export.export",
     "load_policy": "calql.runs.artifact",
     "register": "calql.runs.register",
     "resume": "calql.runs.life",

@@ -71,6 +71,7 @@ WORKS = {
 LACKS = {  # package -> a command that needs it
     "gymnasium_robotics": ["train", "--task", "point-maze-narrow", *TINY],
     "mujoco": ["bench", "--task", "hopper-medium"],
+    "onnx": ["export", "run"],
     "minari": ["data", "inspect", "minari:D4RL/door/human-v2"],
     "imageio": ["render", "pick-place", "--out", "episode.mp4"],
     "tensorboardX": [*OWN, "--out", "with-tensorboard", "--tensorboard"],

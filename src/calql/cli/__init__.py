@@ -23,6 +23,7 @@ COMMANDS = {
     "reproduce": ("reproduce", "run the experiment behind a figure of the paper"),
     "data": ("data", "inspect, view, build, download or certify datasets"),
     "render": ("render", "film an episode of a task or of a run"),
+    "export": ("export", "write the policy of a run for ONNX Runtime, JAX or plain NumPy"),
     "bench": ("bench", "measure updates/s and environment steps/s, as JSON"),
 }
 

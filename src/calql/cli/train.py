@@ -20,7 +20,7 @@ from calql.cli.parse import Words, made, read_words
 from calql.domains.own.tasks import ScoreKind
 from calql.domains.registry import COMPARED, DEFAULT
 from calql.engine.options import RunOptions
-from calql.results import Progress, Silent, read_runs, result_table, summarise
+from calql.results import Progress, Silent, logs_alone, read_runs, result_table, summarise
 from calql.results.arms import in_words, split_vary
 from calql.results.live import Live
 from calql.runs import life as training
@@ -58,6 +58,12 @@ class TrainOptions(Checked):
     """See --reward-scale."""
     score: ScoreKind | None = None
     """How your own environment is scored (default: by success, where it reports it when tried out)."""
+    offline: bool = False
+    """Train on the logs of --dataset alone, without an environment: policies are valued on held-out episodes."""
+    action_low: tuple[float, ...] = ()
+    """With --offline: the least that actions may be, one number or one for each (default: as the data reach)."""
+    action_high: tuple[float, ...] = ()
+    """With --offline: the most."""
     vary: Annotated[str | None, arg(metavar="NAME=A,B,C")] = None
     """Train every seed once for each value of a numeric option, all of them as one program."""
     probe: bool = True
@@ -88,9 +94,22 @@ class TrainOptions(Checked):
     """Every option, with the values that they have for the task and the method that are named."""
 
 
-NAMES = ("task", "method", "preset", "dataset", "env", "episode_limit", "reward_scale", "reward_shift", "score", "vary")
+NAMES = (
+    "task", "method", "preset", "dataset", "env", "episode_limit", "reward_scale", "reward_shift", "score", "vary",
+    "offline", "action_low", "action_high",
+)  # fmt: skip
 COMPARES = split_vary(COMPARED)[0]
-NAMING = ("task", "method", "preset", "dataset", "env", "vary", "resume", COMPARES)  # with none: the first run
+NAMING = (
+    "task",
+    "method",
+    "preset",
+    "dataset",
+    "env",
+    "vary",
+    "resume",
+    "offline",
+    COMPARES,
+)  # with none: the first run
 DESCRIPTION = (
     f"Pre-train on logged data, then fine-tune online. Without a task or data of your own: {DEFAULT}. "
     f"Without any name at all: Cal-QL and CQL side by side on it (vary {COMPARED})."
@@ -246,7 +265,10 @@ def _finish(outcome: training.Outcome, *, films: bool) -> int:
     """The result table, films and the report; of a run that was stopped the table alone, which takes no time."""
     console = Console()
     folder: Path = outcome.folder
-    if outcome.rows:
+    if logs_alone.assessed(outcome.rows):
+        console.print(logs_alone.logs_table(outcome.rows))
+        console.print(shown(f"{logs_alone.lead(outcome.rows)} {logs_alone.WARNING}"), markup=False, highlight=False)
+    elif outcome.rows:
         _print_results(folder, console)
     for member, at in outcome.diverged.items():
         where = f"update {at['update']:,} (environment step {at['env_steps']:,})"

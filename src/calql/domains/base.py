@@ -96,6 +96,7 @@ class Task:
         None  # the score that driving it shows
     )
     discrete: bool = False  # an action is one of several
+    logs_alone: bool = False  # there is no environment: policies are valued from held-out episodes
     stepping: Literal["in-process", "workers"] = "in-process"  # where environments of this cost step fastest
     state_map: Callable[[Dataset], StateMap] | None = None  # states over a plane, like those of the data
     films: bool = False  # it draws itself in no time, without OpenGL: a run ends with films of its policies

@@ -35,7 +35,10 @@ from calql.results.arms import Member, named
 TOGETHER = 10  # episodes of a policy that a worker steps side by side
 BEHIND = 4  # evaluations of each seed that may be being played before updates wait for them
 PACKED, STANDING = "evaluation-{}-{}", "/standing"  # names in a checkpoint
+ASSESSED = "assessed"  # in a standing: what was said from logs, where there is no environment
 NEVER_AGAIN = np.iinfo(np.int64).max
+
+UNPLAYED: Row = dict.fromkeys(("score", "return", "success", "episode_length", "regret"))
 
 Played = list[Future[list[EpisodeSummary]]]
 
@@ -65,7 +68,7 @@ class Evaluation:
 
     @property
     def ready(self) -> bool:
-        return bool(self.played) and all(future.done() for future in self.played)
+        return ASSESSED in self.standing or (bool(self.played) and all(future.done() for future in self.played))
 
     @property
     def place(self) -> tuple[int, int]:
@@ -119,6 +122,15 @@ class Evaluations:
             "collected_return": float(c.collected_return[index] / collected) if collected else None,
             "collected_success": float(c.collected_success[index] / collected) if collected else None,
         }
+
+    def assess(self, policies: Policy) -> None:
+        """Value what has begun from logs, with the stacked policies of that moment."""
+        assert self._plan.assess is not None
+        found = self._plan.assess(policies)
+        for evaluation in self.begun:
+            evaluation.policy = policy_of(policies, evaluation.index)
+            evaluation.standing[ASSESSED] = found[evaluation.index]
+        self.begun.clear()
 
     def play(self, policies: Policy, pool: Pool) -> None:
         """Play what has begun, with the stacked policies of that moment (on the host)."""
@@ -176,25 +188,33 @@ class Evaluations:
 
     def _row(self, evaluation: Evaluation) -> Row:
         self._complete(evaluation)
-        summaries = [summary for future in evaluation.played for summary in future.result()]
-        score, standing, c = self._plan.task.score(summaries), evaluation.standing, self._counters
-        online = standing["phase"] == "online"
-        if online:
-            c.online_scores[evaluation.index] += 1.0 - score
-            c.online_evaluations[evaluation.index] += 1
+        standing = evaluation.standing
+        said = UNPLAYED | standing[ASSESSED] if ASSESSED in standing else self._played(evaluation)
         return {
             **named(self._plan.members[evaluation.index]),
             **{name: standing[name] for name in ("phase", "switch", "update", "env_steps")},
-            "score": score,
-            "return": float(np.mean([s.total for s in summaries])),
-            "success": float(np.mean([s.success for s in summaries])),
-            "episode_length": float(np.mean([s.length for s in summaries])),
-            "regret": c.online_scores[evaluation.index] / c.online_evaluations[evaluation.index] if online else None,
+            **said,
             AVERAGE_Q: standing[AVERAGE_Q],
             AVERAGE_RETURN_TO_GO: float(np.mean(self._plan.logged_probe.return_to_go)),
             **{name: standing[name] for name in ("collected_episodes", "collected_return", "collected_success")},
             **standing["means"],
             **standing.get("mark", {}),
+        }
+
+    def _played(self, evaluation: Evaluation) -> Row:
+        """What its episodes came to."""
+        summaries = [summary for future in evaluation.played for summary in future.result()]
+        score, c = self._plan.task.score(summaries), self._counters
+        online = evaluation.standing["phase"] == "online"
+        if online:
+            c.online_scores[evaluation.index] += 1.0 - score
+            c.online_evaluations[evaluation.index] += 1
+        return {
+            "score": score,
+            "return": float(np.mean([s.total for s in summaries])),
+            "success": float(np.mean([s.success for s in summaries])),
+            "episode_length": float(np.mean([s.length for s in summaries])),
+            "regret": c.online_scores[evaluation.index] / c.online_evaluations[evaluation.index] if online else None,
         }
 
     def pack(self) -> Arrays:
@@ -224,7 +244,8 @@ class Evaluations:
     def replay(self, pool: Pool) -> None:
         """Play it again."""
         for evaluation in self.restored:
-            self._play(evaluation, pool)
+            if ASSESSED not in evaluation.standing:
+                self._play(evaluation, pool)
         self.restored.clear()
 
 

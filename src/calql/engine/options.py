@@ -63,6 +63,8 @@ class RunOptions(Checked):
     """Episodes of each evaluation, with the deterministic policy."""
     hold_out: float = 0.0
     """Share of logged episodes kept out of training for the calibration plot, where the task has no separate ones."""
+    fqe_updates: int = 10_000
+    """Gradient steps of fitted Q evaluation, at each evaluation of a run without an environment."""
     block: int = 100
     """Updates between two looks at the clock; changes nothing in the results."""
     workers: int = -1

@@ -50,7 +50,7 @@ class Output:
     def write(self, rows: list[Row], watch: Stopwatch, unfinished: int) -> None:
         """Rows of one evaluation, how fast things went until now, and how many other evaluations are being played."""
         episodes = self._plan.options.evaluation_episodes
-        watch.evaluation_steps += round(sum(row["episode_length"] for row in rows) * episodes)
+        watch.evaluation_steps += round(sum(row["episode_length"] or 0.0 for row in rows) * episodes)
         self.metrics.append(rows)
         self.rows_written += len(rows)
         means = {name: float(np.mean([row[name] for row in rows])) for name in ("update", "env_steps")}

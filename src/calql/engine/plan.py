@@ -12,15 +12,17 @@ from numpy.typing import NDArray
 
 from calql.data import Dataset
 from calql.data.rewards import EpisodeSummary, RewardRule
+from calql.engine.assessment import make_assessment
 from calql.engine.inputs import Inputs, prepare
 from calql.engine.options import RunOptions
 from calql.engine.program import on_accelerator
-from calql.methods.base import Method
+from calql.methods.base import Method, Policy
 from calql.methods.reference import Fit, MonteCarlo, over_episodes
 from calql.results.arms import Member
 from calql.system.cores import available_cores
 
 Stepping = Literal["in-process", "workers"]
+Assess = Callable[[Policy], list[dict[str, Any]]]  # policies [member, ...] to what the row of each says
 SAMPLE = 2048  # logged rows on which the average Q is measured
 
 
@@ -91,6 +93,7 @@ class Plan:
     calibration_probe: Probe
     arms: tuple[Arm, ...] = ()  # of a sweep: every seed trains once for each
     state_map: StateMapDescription | None = None  # where the task has one
+    assess: Assess | None = None  # in the place of episodes, where there is no environment
 
     @property
     def seeds(self) -> list[int]:
@@ -151,8 +154,13 @@ def make_plan(
     discount: float,
     arms: tuple[Arm, ...] = (),
     state_map: StateMapDescription | None = None,
+    *,
+    logs_alone: bool = False,
 ) -> Plan:
-    """Value the data, fit the reference, choose the probes. `data` have actions in [-1, 1]."""
+    """Value the data, fit the reference, choose the probes. `data` have actions in [-1, 1].
+
+    With `logs_alone` no environment is ever made, and evaluations are of held-out episodes.
+    """
     rewards = replace(task.rewards, failure_test=options.failure_test)
     if options.rewards_online == "logged":
         rewards = replace(rewards, logged_only=False)
@@ -162,13 +170,15 @@ def make_plan(
     if options.keep_episodes:
         data = data.select_episodes(np.argsort(_episode_returns(data), kind="stable"))  # the worst first
     fit = Fit(data, task.rewards, discount, seed=options.first_seed, updates=options.reference_updates)
+    assess = make_assessment(method, replace(fit, updates=options.fqe_updates), held_out) if logs_alone else None
     inputs = prepare(method, options.reference, fit)
     logged = _probe(data, inputs.return_to_go, held_out=False)
     calibration = logged
     if held_out is not None:
         returns = over_episodes(MonteCarlo(task.rewards, discount), Fit(held_out, task.rewards, discount))
         calibration = _probe(held_out, returns, held_out=True)
-    return Plan(label, task, method, options, inputs, logged, calibration, arms, state_map)
+        logged = calibration if logs_alone else logged  # Q beside what training never saw
+    return Plan(label, task, method, options, inputs, logged, calibration, arms, state_map, assess)
 
 
 def _episode_returns(data: Dataset) -> NDArray[np.float64]:

@@ -343,7 +343,9 @@ class Run:
         return policies
 
     def _play_evaluations(self, policies: Policy) -> None:
-        if self.evaluations.begun:
+        if self.evaluations.begun and self.plan.assess is not None:
+            self.evaluations.assess(jax.device_get(policies))
+        elif self.evaluations.begun:
             self.evaluations.play(jax.device_get(policies), self._pools.evaluators)
 
     def _write_evaluations(self) -> None:

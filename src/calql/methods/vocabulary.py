@@ -14,6 +14,8 @@ Panel = Literal["values", "bounds", "regulariser", "learning", "weights", "cloni
 
 AVERAGE_Q = "average_q"  # these two are of the same logged pairs, measured at each evaluation
 AVERAGE_RETURN_TO_GO = "average_return_to_go"
+FQE_VALUE, FQE_LOW, FQE_HIGH = "fqe_value", "fqe_low", "fqe_high"  # these are of runs without an environment
+BEHAVIOUR_VALUE, ACTION_DISTANCE = "behaviour_value", "action_distance"
 BOUND_RATE = "bound_rate"
 ENTROPY = "entropy"
 
@@ -39,6 +41,21 @@ METRICS: dict[str, Meaning] = {
     ),
     AVERAGE_RETURN_TO_GO: Meaning(
         "mean return-to-go of the same pairs", "return", "values", "Average return-to-go of the data"
+    ),
+    FQE_VALUE: Meaning(
+        "value of the policy by fitted Q evaluation, at the starts of held-out episodes",
+        "return",
+        "values",
+        "Value by fitted Q evaluation",
+    ),
+    FQE_LOW: Meaning("lower end of its 95% interval over held-out episodes", "return"),
+    FQE_HIGH: Meaning("upper end of that interval", "return"),
+    BEHAVIOUR_VALUE: Meaning("mean return of the same held-out episodes as they were logged", "return"),
+    ACTION_DISTANCE: Meaning(
+        "mean squared distance of the policy's action to the logged one, on held-out episodes",
+        "squared action",
+        "cloning",
+        "Squared distance to held-out actions",
     ),
     "average_q_batch": Meaning("mean Q of the pairs that were drawn", "return", signal="value"),
     "average_target": Meaning("mean TD target", "return", signal="value"),

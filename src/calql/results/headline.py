@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from calql.results import logs_alone
 from calql.results.runs import Run
 from calql.results.summary import Number, SeedSummary, Stat, Summary
 
@@ -14,7 +15,7 @@ def headline(run: Run, summary: Summary) -> str:
     """Score before and after, whether it fell in between, by how much, and what one evaluation can resolve."""
     last = summary.stat("last")
     if last is None:
-        return "No evaluation yet."
+        return logs_alone.lead(run.rows) or "No evaluation yet."
     before, after = summary.stat("before"), summary.stat("after")
     so_far = "" if run.finished else " so far"
     if after is None:
@@ -61,7 +62,9 @@ def _list(seeds: Sequence[SeedSummary]) -> str:
 
 
 def resolution(run: Run) -> str:
-    """How much of a dip may be chance."""
+    """How much of a dip may be chance; without an environment, what the numbers cannot tell."""
+    if logs_alone.assessed(run.rows):
+        return logs_alone.WARNING
     episodes = run.option("evaluation_episodes")
     if not isinstance(episodes, int) or episodes < 1:
         return ""

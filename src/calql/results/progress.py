@@ -14,6 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from calql.methods.vocabulary import FQE_VALUE
 from calql.results.arms import ARM, Member, member_of, named
 from calql.results.metrics import Row
 from calql.system.errors import shown
@@ -80,6 +81,7 @@ class Progress:
         self._rates = (0.0, 0.0)  # updates/s while updating, env steps/s while collecting
         self._pace_from: tuple[int, float] | None = None  # steps and time at the start of this phase
         self._last: dict[Member, float] = {}  # latest score of each seed
+        self._measure = "score"  # or, without an environment, the value by fitted Q evaluation
         self._heard: set[Member] = set()  # seeds evaluated since the last line about scores
         self._history: dict[str, list[float]] = {}  # of each arm ("" without), one mean per line about scores
         self._started = self._spoke = clock()
@@ -124,12 +126,14 @@ class Progress:
     def evaluation(self, rows: Sequence[Row]) -> None:
         """Online, seeds are evaluated one by one as their trajectories end: a line waits for all of them."""
         for row in rows:
-            self._last[member_of(row)] = float("nan") if row.get("score") is None else float(row["score"])
+            self._measure = "value" if row.get("score") is None and FQE_VALUE in row else "score"
+            number = row.get(FQE_VALUE if self._measure == "value" else "score")
+            self._last[member_of(row)] = float("nan") if number is None else float(number)
             self._heard.add(member_of(row))
         if self._heard < self._last.keys():
             return
         self._heard.clear()
-        for arm, scores in self._by_arm().items():
+        for arm, scores in self._by_arm().items() if self._measure == "score" else ():
             self._history.setdefault(arm, []).append(float(np.mean(scores)))
         if self._live is None:
             switch = "  (switch)" if any(row.get("switch") for row in rows) else ""
@@ -196,7 +200,7 @@ class Progress:
 
     def _score(self) -> str:
         texts = [f"{arm} {_spread(scores)}".strip() for arm, scores in self._by_arm().items()]
-        return "score " + ", ".join(texts) if texts else "no score yet"
+        return f"{self._measure} " + ", ".join(texts) if texts else "no score yet"
 
     def _view(self) -> RenderableType:
         """Fits 80 columns: a row a phase, one for the pace, one for the score of each arm."""

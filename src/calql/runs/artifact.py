@@ -185,11 +185,11 @@ def load_policy(
     """
     if trust and not (Path(folder) / DESCRIPTION).is_file():
         trust_run(folder)
-    policies = policies_of(Path(folder), lambda members: [_member(members, seed, arm, str(folder))])
+    policies = policies_of(Path(folder), lambda members: [chosen_member(members, seed, arm, str(folder))])
     return LoadedPolicy(policies, next(iter(policies.of_member)), explore=explore)
 
 
-def _member(members: Sequence[Member], seed: int | None, arm: str | None, where: str) -> Member:
+def chosen_member(members: Sequence[Member], seed: int | None, arm: str | None, where: str) -> Member:
     """The one of a run that is meant."""
     arms = list(dict.fromkeys(member[0] for member in members if not isinstance(member, int)))
     first = place_of_arm(arms, arm, where) * (len(members) // max(len(arms), 1))

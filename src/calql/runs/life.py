@@ -45,7 +45,15 @@ from calql.system.errors import Diverged, UserError
 from calql.system.options import Checked
 from calql.system.run_files import CONFIG, METRICS, POLICY, POLICY_AT_SWITCH
 
-OWN = ("episode_limit", "reward_scale", "reward_shift", "score")  # options that describe a task
+OWN = (
+    "episode_limit",
+    "reward_scale",
+    "reward_shift",
+    "score",
+    "offline",
+    "action_low",
+    "action_high",
+)  # options that describe a task
 STOPPED = "stopped: go on with --resume"
 
 
@@ -95,7 +103,8 @@ def train(
     """Pre-train on logged data, then fine-tune online, in a new run folder (`out`).
 
     Name a task, or give a dataset (file or `Dataset`) and an environment (Gymnasium name or a function
-    that makes one). Further keywords are options of the run or of the method, by their names.
+    that makes one), or a dataset and `offline=True` where there is no environment. Further keywords are options of the
+    run or of the method, by their names.
     Unless `probe` is off, an environment of your own is first tried out with random actions.
     `vary={"calibrate": (True, False)}` trains every seed once for each value, all of them as one program.
 

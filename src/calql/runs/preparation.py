@@ -16,6 +16,7 @@ from calql.data.check import RESETS, STEPS
 from calql.data.choices import mask_apart
 from calql.data.findings import require_sound
 from calql.data.rewards import RewardRule
+from calql.domains.own.logs import action_bounds
 from calql.domains.own.tasks import MakeEnv, made_env
 from calql.domains.registry import Task
 from calql.engine.memory import require_memory
@@ -27,6 +28,7 @@ from calql.runs.spaces import ActionSpace
 from calql.runs.sweep import arms_of
 from calql.runs.trust import remember
 from calql.system.errors import UserError
+from calql.system.options import require
 
 DISCOUNT = 0.99  # of returns in rows and reports, for methods that have none
 
@@ -79,7 +81,12 @@ def prepare(
     task = dataclasses.replace(task, rewards=rewards.fitted(data))
     check_combination(choice.method, method, image=data.observations.dtype == np.uint8)
     arms = arms_of(choice, options, discrete=task.discrete)
-    if action_space is None:
+    if task.logs_alone:
+        require(run.online_steps == 0, "online_steps", run.online_steps, "0 with --offline: there is no environment")
+    if action_space is None and task.logs_alone:
+        action_space, compared = action_bounds(data, choice.action_low, choice.action_high)
+        warnings += compared
+    elif action_space is None:
         probe = probe and not run.real
         task, action_space, observation_space, compared = _checked(task, data, probe=probe, limit=run.action_limit)
         warnings += compared
@@ -136,7 +143,8 @@ def plan(experiment: Prepared) -> Plan:
     label = f"{choice.method} on {task.name}, {seeds}{f' of each of {len(arms)} arms' if arms else ''}"
     discount = getattr(experiment.options, "discount", DISCOUNT)
     plane = None if task.state_map is None else task.state_map(experiment.data)
-    made = make_plan(label, task, method, experiment.run, experiment.data, held_out, discount, arms, plane)
+    logs_alone, run = task.logs_alone, experiment.run
+    made = make_plan(label, task, method, run, experiment.data, held_out, discount, arms, plane, logs_alone=logs_alone)
     if made.workers:
         require_sendable(task.make_env, task.name)
     return made

@@ -10,12 +10,14 @@ from typing import Any
 from calql.data import Dataset, load
 from calql.data.store import Recipe
 from calql.domains import datasets as recipes
+from calql.domains.own import logs
 from calql.domains.own.size import PAPER, Size, fitting
 from calql.domains.own.tasks import MakeEnv, ScoreKind, own_task
 from calql.domains.own.tasks import outline as own_outline
 from calql.domains.registry import DEFAULT, Task, get_task
 from calql.engine.options import RunOptions
 from calql.methods import Method, check_combination, make_method
+from calql.results.logs_alone import WARNING
 from calql.runs import origins
 from calql.runs.origins import Resolved
 from calql.system.errors import UserError, unknown
@@ -36,6 +38,9 @@ class Choice(Checked):
     reward_shift: float | None = None
     score: ScoreKind | None = None
     vary: str | None = None  # NAME=a,b,c: an arm for each value
+    offline: bool = False  # logs alone: there is no environment
+    action_low: tuple[float, ...] = ()  # of logs alone: what an environment would have said
+    action_high: tuple[float, ...] = ()
 
 
 def defaults(choice: Choice, task: Task | None = None) -> tuple[RunOptions, Any]:
@@ -56,6 +61,9 @@ def resolve_task(
 ) -> tuple[Task, Dataset | None, list[str]]:
     """The task by name, or from the user's own data and environment; data only where a dataset is named or given."""
     own_env = env if env is not None else choice.env
+    if choice.offline:
+        return _of_logs(choice, own_env, data)
+    _refuse_bounds(choice)
     named = None if choice.dataset is None else recipes.named(choice.dataset)
     task = _named_task(choice, named, own_env=own_env is not None, own_data=data is not None)
     data = data if data is not None else _logged(choice, named)
@@ -77,8 +85,48 @@ def resolve_task(
     return task, data, notes
 
 
+def _of_logs(choice: Choice, env: str | MakeEnv | None, data: Dataset | None) -> tuple[Task, Dataset, list[str]]:
+    """Of logs alone: a file of one's own, or a dataset of this package by its name."""
+    _refuse_with_logs(choice, env)
+    named = None if choice.dataset is None else recipes.named(choice.dataset)
+    data = data if data is not None else _logged(choice, named)
+    if data is None:
+        raise UserError("--dataset is missing", where="--offline", mend="name the logs: --dataset FILE")
+    scale, shift = choice.reward_scale, choice.reward_shift
+    task, notes = logs.logs_task(
+        data,
+        logs.name_of(choice.dataset),
+        reward_scale=1.0 if scale is None else scale,
+        reward_shift=0.0 if shift is None else shift,
+        size=_size(choice),
+    )
+    return task, data, [WARNING, *notes]
+
+
+def _refuse_with_logs(choice: Choice, env: str | MakeEnv | None) -> None:
+    given = {"--env": env, "--task": choice.task, "--score": choice.score, "--episode-limit": choice.episode_limit}
+    for option, value in given.items():
+        if value is not None:
+            raise UserError(
+                f"--offline and {option} exclude each other",
+                mend=f"leave out {option}, or --offline: with an environment, --online-steps 0 trains on logs too",
+            )
+
+
+def _refuse_bounds(choice: Choice) -> None:
+    if choice.action_low or choice.action_high:
+        raise UserError(
+            "--action-low and --action-high are for logs alone (--offline)",
+            mend="leave them out: the environment says what its actions may be",
+        )
+
+
 def outline(choice: Choice) -> Task:
     """The task as far as options depend on it: no data are read and no environment is made."""
+    if choice.offline:
+        _refuse_with_logs(choice, choice.env)
+        return logs.outline(logs.name_of(choice.dataset), _size(choice))
+    _refuse_bounds(choice)
     named = None if choice.dataset is None else recipes.named(choice.dataset)
     task = _named_task(choice, named, own_env=choice.env is not None, own_data=False)
     if task is not None:
@@ -107,8 +155,11 @@ def _size(choice: Choice) -> Size:
     return fitting() if choice.preset == Choice.preset else PAPER
 
 
+OWN = "training on your own needs --dataset FILE and --env package:Name-v0, or --offline for logs alone"
+
+
 def _missing(option: str) -> UserError:
-    return UserError(f"{option} is missing", mend="training on your own needs --dataset FILE and --env package:Name-v0")
+    return UserError(f"{option} is missing", mend=OWN)
 
 
 def _changed(task: Task, choice: Choice) -> Task:

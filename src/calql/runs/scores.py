@@ -115,6 +115,12 @@ class Playing:
 def playing_of(folder: Path, config: Mapping[str, Any], env: MakeEnv | None = None) -> Playing:
     """The environment and the score of a run, without its data."""
     choice = options_from(Choice, "choice", config, folder)
+    if choice.offline:
+        raise UserError(
+            "was trained on logs alone, and there is no environment to play in",
+            where=str(folder),
+            mend="see what its data say with calql report; the policy loads with calql.load_policy",
+        )
     require_trusted(choice.env, folder)
     make_env = given.env_of(folder, config) if env is None else env
     known = config.get("environment", {})

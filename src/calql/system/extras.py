@@ -17,6 +17,7 @@ EXTRAS: Mapping[str, str] = {  # the package as it is imported, and the extra th
     "imageio": "films",
     "minari": "minari",
     "mujoco": "domains",
+    "onnx": "export",
     "ray": "ray",
     "tensorboardX": "tensorboard",
     "wandb": "wandb",

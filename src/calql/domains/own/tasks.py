@@ -62,7 +62,7 @@ def own_task(
         make_env=make_env,
         load_data=lambda: data,
         episode_limit=int(limit),
-        score=success_rate if score == "success" else NormalisedReturn(*_logged_range(data)),
+        score=success_rate if score == "success" else NormalisedReturn(*logged_range(data)),
         rewards=RewardRule(reward_scale, reward_shift, failure),
         protocol=size.protocol,
         reference=reference,
@@ -139,7 +139,7 @@ def made_env(name: str, make_env: MakeEnv) -> gymnasium.Env[Any, Any]:
         ) from error
 
 
-def _logged_range(data: Dataset) -> tuple[float, float]:
+def logged_range(data: Dataset) -> tuple[float, float]:
     """Returns of the worst and the best logged episode."""
     returns = np.add.reduceat(data.rewards.astype(np.float64), data.episode_starts)
     low, high = float(returns.min()), float(returns.max())
@@ -150,7 +150,7 @@ def _score(data: Dataset, env: gymnasium.Env[Any, Any] | None) -> tuple[Score, s
     """Success rate where the environment reports success, else the return between the worst and best logged one."""
     if env is not None and _reports_success(env):
         return success_rate, "score: share of episodes in which the environment reports success"
-    low, high = _logged_range(data)
+    low, high = logged_range(data)
     untried = "" if env is not None else "; if the environment reports success, say so with --score success"
     return (
         NormalisedReturn(low, high),

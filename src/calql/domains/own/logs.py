@@ -1,0 +1,112 @@
+"""A task from logs alone: there is no environment, and what one would have said of itself is taken from the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from calql.data import Dataset
+from calql.data.rewards import RewardRule
+from calql.domains.base import NormalisedReturn, Task
+from calql.domains.own.size import PAPER, Size
+from calql.domains.own.tasks import OPTIONS, logged_range, sparse_failure
+from calql.system.errors import UserError
+
+HOLD_OUT = 0.1  # of the episodes
+
+
+def logs_task(
+    data: Dataset, name: str, *, reward_scale: float = 1.0, reward_shift: float = 0.0, size: Size = PAPER
+) -> tuple[Task, list[str]]:
+    """Described by its data; also what was assumed, in words."""
+    if data.discrete:
+        raise UserError(
+            "logs of discrete actions cannot be valued without an environment", where="--offline",
+            mend="give an environment with --env; --online-steps 0 trains on the logs alone",
+        )  # fmt: skip
+    failure = sparse_failure(data)
+    notes = [size.note] if size.note else []
+    if failure is not None:
+        notes.append(f"rewards are sparse: an episode that earns nothing but {failure:g} counts as failing for ever")
+    reference = "monte-carlo" if data.terminals.any() else "sarsa"
+    if reference == "sarsa":
+        notes.append("no episode ends in a terminal: the reference value is fitted by SARSA")
+    task = outline(
+        name,
+        size,
+        load_data=lambda: data,
+        episode_limit=int(data.episode_lengths.max()),
+        score=NormalisedReturn(*logged_range(data)),
+        rewards=RewardRule(reward_scale, reward_shift, failure),
+        reference=reference,
+    )
+    return task, notes
+
+
+def outline(name: str, size: Size = PAPER, **known: Any) -> Task:
+    """What options need to know of the task, before its data are read."""
+    described: dict[str, Any] = {
+        "load_data": nothing, "episode_limit": 0, "score": NormalisedReturn(0.0, 1.0), "rewards": RewardRule(),
+    }  # fmt: skip
+    return Task(
+        name=name,
+        domain="own",
+        summary="logs alone",
+        make_env=nothing,
+        protocol=replace(size.protocol, online_steps=0),
+        machine=size.machine,
+        fitted=size.options,
+        options={**OPTIONS, "hold_out": HOLD_OUT},
+        logs_alone=True,
+        **{**described, **known},
+    )
+
+
+def name_of(dataset: str | None) -> str:
+    """Of the task: its file's, without what says where it lies."""
+    return Path(dataset).stem if dataset else "logs"
+
+
+def nothing() -> NoReturn:
+    raise UserError("there is no environment", where="--offline", mend="this run was trained on its logs alone")
+
+
+def action_bounds(data: Dataset, low: Sequence[float], high: Sequence[float]) -> tuple[spaces.Box, list[str]]:
+    """The box of actions: as given, one number for all or one for each; else as far as the data reach."""
+    count, notes = data.actions.shape[1], []
+    sides = [_side(bound, count, name) for bound, name in ((low, "--action-low"), (high, "--action-high"))]
+    bounds = [data.actions.min(axis=0), data.actions.max(axis=0)]
+    for place, side in enumerate(sides):
+        if side is not None:
+            bounds[place] = side
+    if None in [None if side is None else 0 for side in sides]:
+        flat = bounds[1] <= bounds[0]
+        bounds[1] = np.where(flat, bounds[0] + 1.0, bounds[1])
+        notes.append(
+            f"bounds of actions are taken from the data: {_words(bounds[0])} to {_words(bounds[1])}; "
+            "if your system allows others, give them with --action-low and --action-high"
+        )
+    if np.any(bounds[1] <= bounds[0]):
+        raise UserError(
+            f"actions go from {_words(bounds[0])} to {_words(bounds[1])}", where="--action-low, --action-high",
+            mend="give the lower bound first, below the upper one",
+        )  # fmt: skip
+    return spaces.Box(bounds[0].astype(np.float32), bounds[1].astype(np.float32)), notes
+
+
+def _side(given: Sequence[float], count: int, name: str) -> NDArray[np.float32] | None:
+    if not given:
+        return None
+    if len(given) not in (1, count):
+        raise UserError(f"{name} has {len(given)} numbers", mend=f"give one, or one for each of {count} actions")
+    return np.broadcast_to(np.array(given, np.float32), (count,))
+
+
+def _words(numbers: NDArray[Any]) -> str:
+    return ", ".join(f"{number:g}" for number in numbers)

@@ -1,0 +1,68 @@
+"""What an evaluation says where there is no environment to play in: policies valued from logged data alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from calql.data import Dataset
+from calql.methods.base import Method, Policy
+from calql.methods.reference import Fit, MonteCarlo, over_episodes
+from calql.methods.reference.fqe import actions_of, estimates, fit_policies
+from calql.methods.vocabulary import ACTION_DISTANCE, BEHAVIOUR_VALUE, FQE_HIGH, FQE_LOW, FQE_VALUE
+from calql.networks.acting import in_float32
+from calql.system.errors import UserError
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """Of the policies of one moment, all seeds together. The fit never sees the held-out episodes."""
+
+    method: Method
+    fit: Fit  # of the episodes that are trained on
+    held_out: Dataset
+
+    def __call__(self, policies: Policy) -> list[dict[str, Any]]:
+        """Numbers for the row of each policy [policy, ...]: they follow from the policies and the data alone."""
+        acting = jax.tree.map(jnp.asarray, in_float32(policies))
+        starts = self.held_out.observations[self.held_out.episode_starts]
+        fitted = fit_policies(self.fit, actions_of(self.method, acting, self.fit.data.next_observations))
+        valued = estimates(fitted(starts, actions_of(self.method, acting, starts)))
+        distances = np.square(actions_of(self.method, acting, self.held_out.observations) - self.held_out.actions)
+        behaviour = float(np.mean(self._returns[self.held_out.episode_starts]))
+        return [
+            {
+                FQE_VALUE: each.value,
+                FQE_LOW: each.low,
+                FQE_HIGH: each.high,
+                BEHAVIOUR_VALUE: behaviour,
+                ACTION_DISTANCE: float(distance.mean()),
+            }
+            for each, distance in zip(valued, distances, strict=True)
+        ]
+
+    @property
+    def _returns(self) -> Any:
+        held = Fit(self.held_out, self.fit.rewards, self.fit.discount)
+        return over_episodes(MonteCarlo(self.fit.rewards, self.fit.discount), held)
+
+
+def make_assessment(method: Method, fit: Fit, held_out: Dataset | None) -> Assessment:
+    """Refuses what cannot be valued, before anything starts."""
+    if held_out is None:
+        raise UserError(
+            f"no episode of {len(fit.data.episode_ends)} is held out",
+            where=fit.data.source,
+            mend="raise --hold-out: without an environment, policies are valued on episodes that training never saw",
+        )
+    if method.sampling == "sequence":
+        raise UserError(
+            "a policy that looks back over an episode cannot be valued from logs alone",
+            where="--offline",
+            mend="choose a method that looks at the observation alone, for example --method cal-ql",
+        )
+    return Assessment(method, fit, held_out)

@@ -1,0 +1,99 @@
+"""What is exported: a policy as one function of arrays, in the units of the environment, for any number of episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from gymnasium import spaces
+from jax.interpreters import partial_eval
+
+from calql.methods.base import TimeStep
+from calql.networks.acting import in_float32
+from calql.results.arms import Member
+from calql.runs.export.graph import BATCH
+from calql.runs.policy_folder import Policies
+from calql.system.errors import UserError
+
+STATE, NEXT_STATE = "state.", "next_state."  # before the names of what a policy remembers
+
+
+@dataclass(frozen=True)
+class Acting:
+    """`function(*arrays)` gives the action and what the policy then remembers, with a leading axis of episodes."""
+
+    function: Callable[..., tuple[jax.Array, ...]]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    like: tuple[jax.ShapeDtypeStruct, ...]  # of the inputs; the number of episodes is a symbol
+
+
+def acting(policies: Policies, member: Member) -> Acting:
+    """Of one policy: the mode of its actor, or whatever its method plays when it does not explore.
+
+    Inputs that the policy does not look at (time step and reward, of most) are left out.
+    """
+    whole = _whole(policies, member)
+    closed = jax.make_jaxpr(whole.function)(*whole.like)
+    _, used = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(whole.outputs))
+    kept = [place for place, needed in enumerate(used) if needed or place == 0]
+
+    def function(*arrays: jax.Array) -> tuple[jax.Array, ...]:
+        count = arrays[0].shape[0]
+        given = dict(zip(kept, arrays, strict=True))
+        missing = (jnp.zeros((count, *each.shape[1:]), each.dtype) for each in whole.like)
+        return whole.function(*(given.get(place, zero) for place, zero in enumerate(missing)))
+
+    names, like = tuple(whole.inputs[place] for place in kept), tuple(whole.like[place] for place in kept)
+    return Acting(function, names, whole.outputs, like)
+
+
+def _whole(policies: Policies, member: Member) -> Acting:
+    """With every input that a method may ask for."""
+    method, space = policies.method, _box(policies.action_space)
+    parameters = jax.tree.map(jnp.asarray, in_float32(policies.of_member[member]))
+    start = method.start(parameters)
+    leaves, structure = jax.tree.flatten(start)
+
+    def act(observation: jax.Array, reward: jax.Array, timestep: jax.Array, *state: jax.Array) -> Any:
+        """A new episode starts afresh, whatever state is given with its first step."""
+        fresh = [jnp.where(timestep == 0, new, old) for new, old in zip(leaves, state, strict=True)]
+        step = TimeStep(observation, reward, timestep)
+        action, then = method.act(
+            parameters, jax.tree.unflatten(structure, fresh), step, jax.random.key(0), explore=False
+        )
+        return in_units(space, action), *jax.tree.leaves(then)
+
+    (batch,) = jax.export.symbolic_shape(BATCH)
+    seen = jnp.uint8 if policies.spec.image else jnp.float32
+    rows = [(policies.spec.observation_shape, seen), ((), jnp.float32), ((), jnp.int32)]
+    rows += [(leaf.shape, leaf.dtype) for leaf in leaves]
+    named = _names(start)
+    return Acting(
+        jax.vmap(act),
+        ("observation", "previous_reward", "timestep", *(STATE + name for name in named)),
+        ("action", *(NEXT_STATE + name for name in named)),
+        tuple(jax.ShapeDtypeStruct((batch, *shape), dtype) for shape, dtype in rows),
+    )
+
+
+def in_units(space: spaces.Box, action: jax.Array) -> jax.Array:
+    """From [-1, 1] to the bounds of the environment's actions, as `engine.boundary` does it."""
+    scaled = space.low + (action + 1.0) * 0.5 * (space.high - space.low)
+    return jnp.clip(scaled, space.low, space.high).astype(jnp.float32)
+
+
+def _box(space: spaces.Space[Any]) -> spaces.Box:
+    if not isinstance(space, spaces.Box):
+        raise UserError(
+            f"its actions are {type(space).__name__}", where="export", mend="export takes policies with a Box"
+        )
+    return space
+
+
+def _names(start: Any) -> Sequence[str]:
+    paths = jax.tree_util.tree_leaves_with_path(start)
+    return [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in paths]

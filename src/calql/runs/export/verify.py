@@ -1,0 +1,58 @@
+"""An exported policy is written only if it acts as ours does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from calql.networks import Spec
+from calql.results.arms import Member
+from calql.runs.artifact import LoadedPolicy
+from calql.runs.export.graph import Port
+from calql.runs.policy_folder import Policies
+from calql.system.errors import UserError
+
+EPISODES, STEPS = 16, 3
+TOLERANCE = 1e-4  # of the width of the actions' bounds: rounding is ten times less, a mistake ten times more
+
+
+def verify(
+    policies: Policies,
+    member: Member,
+    inputs: Sequence[Port],
+    play: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+) -> float:
+    """The largest difference between its actions and ours, over a few steps of a few made-up episodes."""
+    ours, rng = LoadedPolicy(policies, member), np.random.default_rng(0)
+    state = {port.name: np.zeros((EPISODES, *map(int, port.shape[1:])), port.dtype) for port in inputs}
+    largest = 0.0
+    for step in range(STEPS):
+        seen, reward = _observations(policies.spec, rng), rng.normal(size=EPISODES).astype(np.float32) * (step > 0)
+        given = {"observation": seen, "previous_reward": reward, "timestep": np.full(EPISODES, step, np.int32)}
+        state.update({name: array for name, array in given.items() if name in state})
+        found = {name: np.asarray(array) for name, array in play(state).items()}
+        largest = max(largest, float(np.abs(found.pop("action") - ours(seen, reward)).max()))
+        state.update({name.removeprefix("next_"): array for name, array in found.items()})
+    space = policies.action_space
+    assert isinstance(space, spaces.Box)  # or it would have been refused
+    width = float(np.max(space.high - space.low))
+    if not largest <= TOLERANCE * width:
+        raise UserError(
+            f"the exported policy would act differently, by {largest:.2g}",
+            where="export",
+            mend="choose --to stablehlo, and report this with the run's policy folder",
+        )
+    return largest
+
+
+def _observations(spec: Spec, rng: np.random.Generator) -> NDArray[Any]:
+    """Such as the data might have."""
+    shape = (EPISODES, *spec.observation_shape)
+    if spec.image:
+        return rng.integers(0, 256, shape, np.uint8)
+    normal = rng.normal(size=shape)
+    return (normal * spec.std + spec.mean if spec.mean else normal).astype(np.float32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,22 @@ from calql.system.errors import UserError
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
+
+
+class Part(NamedTuple):
+    """A named piece of vector observations: features [start, stop)."""
+
+    name: str
+    start: int
+    stop: int
+
+
+class Fault(NamedTuple):
+    """What makes one episode useless, as its reader saw it."""
+
+    episode: int  # of the dataset
+    name: str  # what the file calls it
+    what: str  # the same words for the same fault
 
 
 @dataclass(frozen=True)
@@ -32,6 +49,8 @@ class Dataset:
     truncated: Bools  # [row]
     source: str = "memory"  # where it came from, for messages and manifests
     notes: tuple[str, ...] = field(default=())  # what the reader changed or left out
+    parts: tuple[Part, ...] = ()  # what vector observations are put together from, where that has names
+    faults: tuple[Fault, ...] = ()  # bad episodes that are still among the others
 
     def __post_init__(self) -> None:
         columns = ("actions", "rewards", "next_observations", "terminals", "truncated")
@@ -75,9 +94,10 @@ class Dataset:
             yield slice(int(start), int(end) + 1)
 
     def select(self, rows: slice | Ints | Bools) -> Dataset:
-        """The given rows; whole episodes are the caller's duty."""
+        """The given rows; whole episodes are the caller's duty, and what was wrong with some is not known of these."""
         return replace(
             self,
+            faults=(),
             observations=self.observations[rows],
             actions=self.actions[rows],
             rewards=self.rewards[rows],
@@ -90,7 +110,11 @@ class Dataset:
         """The given episodes, in the given order."""
         starts, ends = self.episode_starts, self.episode_ends
         rows = np.concatenate([np.arange(starts[e], ends[e] + 1) for e in episodes])
-        return self.select(rows)
+        by_episode: dict[int, list[Fault]] = {}
+        for fault in self.faults:
+            by_episode.setdefault(fault.episode, []).append(fault)
+        faults = [f._replace(episode=new) for new, old in enumerate(episodes) for f in by_episode.get(int(old), ())]
+        return replace(self.select(rows), faults=tuple(faults))
 
     def next_actions(self) -> tuple[Floats, Bools]:
         """The logged action after each row, and whether there is one.
@@ -117,6 +141,7 @@ def concatenate(parts: Sequence[Dataset], *, source: str) -> Dataset:
     """Datasets one after the other; each part ends an episode, so boundaries stay where they are."""
     if not parts:
         raise UserError("no parts to join", where=source)
+    before = np.cumsum([0, *(len(p.episode_ends) for p in parts)])
     return Dataset(
         observations=np.concatenate([p.observations for p in parts]),
         actions=np.concatenate([p.actions for p in parts]),
@@ -126,4 +151,8 @@ def concatenate(parts: Sequence[Dataset], *, source: str) -> Dataset:
         truncated=np.concatenate([p.truncated for p in parts]),
         source=source,
         notes=tuple(note for p in parts for note in p.notes),
+        parts=parts[0].parts if all(p.parts == parts[0].parts for p in parts) else (),
+        faults=tuple(
+            f._replace(episode=f.episode + int(n)) for p, n in zip(parts, before[:-1], strict=True) for f in p.faults
+        ),
     )

@@ -57,7 +57,7 @@ class ListOptions:
     """Every dataset by name: whose it is, how large, whether it is here, what it is made of."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReadingOptions(Checked):
     """How a dataset is read, the same for every command."""
 
@@ -77,15 +77,15 @@ class ReadingOptions(Checked):
         return Reading(self.columns, self.observations, self.reward, self.drop_bad_episodes)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ConvertOptions(ReadingOptions):
     """Write a dataset again as .npz, .hdf5, .parquet or minari:NAME."""
 
-    to: Annotated[str, tyro.conf.Positional] = ""
+    to: Annotated[str, tyro.conf.Positional]
     """The new file; the ending of its name says the format."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class InspectOptions(ReadingOptions):
     """Print what a dataset holds, and what is wrong with it."""
 

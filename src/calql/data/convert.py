@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from calql.data.dataset import Dataset
-from calql.data.formats import FORMATS
+from calql.data.formats import FORMATS, known_formats
 from calql.data.formats.base import Format
 from calql.data.formats.minari import MINARI
 from calql.data.load import by_suffix
@@ -23,7 +23,7 @@ def write(dataset: Dataset, target: str | Path) -> None:
         if path.exists():
             raise UserError("exists already", where=str(path), mend="choose another name")
     if writer is None or writer.write is None:
-        endings = ", ".join(s for each in FORMATS.values() if each.write is not None for s in each.suffixes)
+        endings = ", ".join(s for each in known_formats() if each.write is not None for s in each.suffixes)
         raise UserError(
             "is no name of a format that is written",
             where=str(target),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable
 from pathlib import Path
 
 from calql.data.columns import OnProblem, stop
 from calql.data.dataset import Dataset
 from calql.data.findings import without_bad_episodes
-from calql.data.formats import FORMATS
+from calql.data.formats import FORMATS, known_formats
 from calql.data.formats.base import Format
 from calql.data.formats.minari import MINARI, read_stored
 from calql.data.reading import AS_IT_IS, Reading
@@ -43,31 +42,27 @@ def _left_to_dropping(problem: UserError) -> None:
 def format_of(path: Path) -> Format:
     """The format that knows what lies there; where none does, the one whose name it bears tells what is wrong."""
     _require_readable(path)
-    for name in FORMATS:
-        if FORMATS[name].sniff(path):
-            return FORMATS[name]
+    for each in known_formats():
+        if each.sniff(path):
+            return each
     named = by_suffix(path)
     if named is not None and path.is_file():
         return named
     raise UserError(
         "is a folder that no format knows" if path.is_dir() else "is a file that no format knows",
         where=str(path),
-        mend=f"known are {_listed(FORMATS)}",
+        mend=f"known are {', '.join(FORMATS)}",
     )
 
 
 def by_suffix(path: Path) -> Format | None:
     """The format whose files are named so."""
-    return next((each for each in FORMATS.values() if path.suffix.lower() in each.suffixes), None)
+    return next((each for each in known_formats() if path.suffix.lower() in each.suffixes), None)
 
 
 def is_file_name(name: str) -> bool:
     """Whether it can only be the name of a file."""
     return name.startswith(MINARI) or by_suffix(Path(name)) is not None
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names)
 
 
 def _require_readable(path: Path) -> None:

@@ -118,4 +118,5 @@ FORMAT = Format(
     sniff=lambda path: begins(path, len(MAGIC)) == MAGIC,
     read=read_arrow,
     suffixes=(".arrow", ".feather", ".ipc"),
+    general=True,
 )

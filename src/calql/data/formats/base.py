@@ -24,6 +24,7 @@ class Format:
     read: Read  # what no dataset can be made of is a UserError; values that are not finite go to the third argument
     write: Write | None = None
     suffixes: tuple[str, ...] = ()  # as its files are named
+    general: bool = False  # knows every file of a kind, whatever is in it, and is asked after those that know more
 
 
 def begins(path: Path, count: int) -> bytes:

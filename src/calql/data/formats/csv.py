@@ -88,4 +88,5 @@ FORMAT = Format(
     sniff=lambda path: _first_line(begins(path, LOOK)) is not None,
     read=read_csv,
     suffixes=(".csv", ".tsv"),
+    general=True,
 )

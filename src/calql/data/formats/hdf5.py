@@ -147,4 +147,5 @@ FORMAT = Format(
     read=read_hdf5,
     write=write_hdf5,
     suffixes=(".hdf5", ".h5"),
+    general=True,
 )

@@ -150,9 +150,16 @@ def _camera(
     troubles: list[Trouble],
 ) -> Column:
     shape = _picture_shape(name, kind, path)
+    about = kind.get("info")
+    if isinstance(about, dict) and (about.get("is_depth_map") or about.get("video.is_depth_map")):
+        return Column(shape, partial(_no_depth, name, path), image=True)
     if kind["dtype"] == "image":
         return Column(shape, partial(_embedded, files, name, shape, order), image=True)
     return Column(shape, partial(_filmed, path, name, shape, info, arrays, troubles), image=True)
+
+
+def _no_depth(name: str, path: Path) -> NDArray[Any]:
+    raise UserError(f"'{name}' is a depth camera, which cannot be read", where=str(path), mend="choose another")
 
 
 def _picture_shape(name: str, kind: Mapping[str, Any], path: Path) -> tuple[int, ...]:
@@ -213,7 +220,8 @@ def _clips(
     """For each video file, when the picture of which row is shown; and the episode of each row."""
     ids, time = arrays["episode_index"], arrays["timestamp"].astype(np.float64)
     starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
-    of_row = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(ids))))
+    lengths = np.diff(np.append(starts, len(ids)))
+    of_row = np.repeat(np.arange(len(starts)), lengths)
     by_file: dict[Path, list[Ints]] = {}
     for number, start in enumerate(starts):
         said = described.get(int(ids[start]), {})
@@ -221,7 +229,7 @@ def _clips(
             chunk, file, begin = (said[f"videos/{name}/{w}"] for w in ("chunk_index", "file_index", "from_timestamp"))
         except KeyError:
             raise UserError(f"meta/episodes says not where '{name}' is", where=str(path), mend=AGAIN) from None
-        rows = np.flatnonzero(of_row == number)
+        rows = np.arange(start, start + lengths[number])
         time[rows] += begin
         place = path / "videos" / name / f"chunk-{int(chunk):03d}" / f"file-{int(file):03d}.mp4"
         by_file.setdefault(place, []).append(rows)

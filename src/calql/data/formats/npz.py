@@ -60,4 +60,5 @@ FORMAT = Format(
     read=read_npz,
     write=write_npz,
     suffixes=(".npz",),
+    general=True,
 )

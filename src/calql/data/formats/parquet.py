@@ -109,4 +109,5 @@ FORMAT = Format(
     read=read_parquet,
     write=write_parquet,
     suffixes=(".parquet", ".pq"),
+    general=True,
 )

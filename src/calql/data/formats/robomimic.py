@@ -100,7 +100,7 @@ def _column(nodes: Sequence[Nodes], name: str, lengths: NDArray[np.int64], path:
 
 
 def _number(name: str) -> int:
-    return int(name.rpartition("_")[2])
+    return int(name.removeprefix("demo").removeprefix("_"))
 
 
 def _sniff(path: Path) -> bool:

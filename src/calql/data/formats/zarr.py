@@ -29,6 +29,9 @@ from calql.system.extras import extra
 
 ENDS = "meta/episode_ends"
 DATA = "data/"
+MARK = "observed/"  # what could be observed: all data that have no role of their own
+NAMED = ("action", "reward", "terminal", "timeout", "success", "time")
+UNCLEAR = ("done", "dones")  # of the task or of the recording? the user has to say
 PACKED = {"blosc", "zstd", "zlib", "gzip", "lz4"}  # ways of packing that a store may use
 PLAIN = {"bytes", "transpose", "crc32c"}  # codecs of version 3 that pack nothing
 
@@ -62,17 +65,13 @@ def _replay_buffer(arrays: Mapping[str, dict[str, Any]], load: Any, path: Path) 
     return Recording(_marked(columns), _lengths(ends), _roles(columns), {}, MARK)
 
 
-MARK = "observed/"  # what could be observed: all data that have no role of their own
-KNOWN = ("action", "reward", "terminal", "timeout", "success", "time", "done")
-
-
 def _marked(columns: Mapping[str, Column]) -> dict[str, Column]:
-    named = set(_roles(columns).values())
+    named = {*_roles(columns).values(), *UNCLEAR}
     return {name if name in named else f"{MARK}{name}": column for name, column in columns.items()}
 
 
 def _roles(columns: Mapping[str, Column]) -> dict[str, str]:
-    return {role: name for role in KNOWN for name in (role, f"{role}s") if name in columns}
+    return {role: name for role in NAMED for name in (role, f"{role}s") if name in columns}
 
 
 def _lengths(ends: Ints) -> Ints:
@@ -128,8 +127,9 @@ def _version_3(said: Mapping[str, Any], place: Path) -> dict[str, Any]:
     codecs = [codec["name"] for codec in said["codecs"]]
     strange = [name for name in codecs if name not in PACKED | PLAIN]
     packing = [name for name in codecs if name in PACKED]
-    if strange or len(packing) > 1 or said.get("storage_transformers"):
-        raise _refused(place, f"is packed with {', '.join(strange or packing)}, which is not unpacked")
+    summed = packing and "crc32c" in codecs  # of packed bytes: where those end could not be told
+    if strange or len(packing) > 1 or summed or said.get("storage_transformers"):
+        raise _refused(place, f"is packed with {', '.join(strange or codecs)}, which is not unpacked")
     chunks = said["chunk_grid"]["configuration"]["chunk_shape"]
     checksum = 4 * codecs.count("crc32c")
     found = _sound(said["shape"], chunks, np.dtype(said["data_type"]), packing[0] if packing else None, place)
@@ -179,4 +179,4 @@ def _sniff(path: Path) -> bool:
     return path.is_dir() and any((path / name).is_file() for name in (".zgroup", "zarr.json"))
 
 
-FORMAT = Format(summary="Zarr store: a folder", sniff=_sniff, read=read_zarr, suffixes=(".zarr",))
+FORMAT = Format(summary="Zarr store: a folder", sniff=_sniff, read=read_zarr, suffixes=(".zarr",), general=True)

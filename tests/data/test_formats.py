@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from format_samples import Sample, sample
+from format_samples import SAMPLES, Sample, sample
 from recordings import same_arrays
 
 import corridor
-from calql.data import Dataset, Reading, describe, load
+from calql.data import Dataset, Reading, describe, load, write
 from calql.data.formats import FORMATS
 from calql.data.load import format_of
 from calql.system.errors import UserError
@@ -132,6 +132,27 @@ def test_an_unknown_column_is_told_with_the_known_ones(name: str, walks: Dataset
     _, path = made(name, walks, tmp_path)
     with pytest.raises(UserError, match=r"no column is called 'no_such'|have no key 'no_such'"):
         load(path, sample(name).reading.__class__(observations=("no_such",)))
+
+
+@pytest.mark.parametrize("target", ["a.npz", "a.hdf5", "a.parquet", "minari:tests/again-v0"])
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_format_is_converted_to_those_that_are_written(
+    name: str, target: str, walks: Dataset, tmp_path: Path
+) -> None:
+    read = load(SAMPLES[name].write(in_sequence(walks), tmp_path), SAMPLES[name].reading)
+    place = target if ":" in target else str(tmp_path / target)
+    write(read, place)
+    again = load(place)
+    same_arrays(again, read)
+    if place.endswith(".parquet"):
+        assert again.parts == read.parts
+    with pytest.raises(UserError, match="exists already"):
+        write(read, place)
+
+
+def test_names_that_no_format_is_written_under(walks: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"end it in \.npz, .*\.parquet.*or give minari:NAME"):
+        write(walks, tmp_path / "a.zarr")
 
 
 def read_or_refused(path: Path, reading: Reading) -> Dataset | None:

@@ -31,17 +31,32 @@ def column_values(column: Any, name: str, source: str, shape: Sequence[int] | No
     """[row] or [row, ...]; a missing number is NaN, which is found as such later."""
     kind = column.type
     if types.is_dictionary(kind):
-        column, kind = column.cast(kind.value_type), kind.value_type
+        return _named(column)
     if _is_list(kind):
         return _lists(column, name, source, shape)
-    if types.is_string(kind) or types.is_large_string(kind):
+    if is_text(kind):
         return np.asarray(column.to_pylist(), object)
     if types.is_timestamp(kind) or types.is_date(kind) or types.is_duration(kind):
         return np.asarray(column.to_numpy(), "int64")
     if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
         raise UserError(f"'{name}' holds {kind}, not numbers", where=source, mend="choose other columns")
     values = np.asarray(column.to_numpy(zero_copy_only=False)) if column.null_count == 0 else _with_gaps(column)
-    return values.reshape(len(values), *shape) if shape and tuple(shape) != (1,) else values
+    if shape and int(np.prod(shape)) != 1:
+        raise UserError(f"'{name}' has 1 number a row and not {tuple(shape)}", where=source, mend="write it again")
+    return values
+
+
+def _named(column: Any) -> NDArray[Any]:
+    """Names as objects: one that stands in many rows is kept once."""
+    parts = []
+    for chunk in column.chunks:
+        names = np.asarray([*chunk.dictionary.to_pylist(), None], object)
+        parts.append(names[np.asarray(chunk.indices.fill_null(len(names) - 1))])
+    return np.concatenate(parts) if parts else np.zeros(0, object)
+
+
+def is_text(kind: Any) -> bool:
+    return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
 def _with_gaps(column: Any) -> NDArray[Any]:

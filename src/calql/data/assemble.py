@@ -21,8 +21,8 @@ from calql.data.columns import (
 )
 from calql.data.dataset import Bools, Dataset, Fault, Floats, Ints, Part
 from calql.data.findings import not_finite
-from calql.data.reading import EXAMPLE, Reading
-from calql.data.recording import Column, Recording, Trouble
+from calql.data.reading import Reading
+from calql.data.recording import Column, Recording, Trouble, no_role
 from calql.data.reward_map import mapped_rewards
 from calql.system.errors import UserError
 
@@ -109,7 +109,7 @@ def _observed(recording: Recording, reading: Reading, source: str) -> tuple[tupl
     listed = ", ".join(f"{name.removeprefix(recording.prefix)} {recording.columns[name].shape}" for name in could[:12])
     short = " ".join(name.removeprefix(recording.prefix) for name in (vectors or could)[:2])
     if not could:
-        raise _no_role("observation", recording, source)
+        raise no_role("observation", recording.columns, source)
     raise UserError(
         f"observations are a dictionary of {listed}{', ...' if len(could) > 12 else ''}",
         where=source,
@@ -153,14 +153,8 @@ def _kind(values: NDArray[Any]) -> str:
 def _actions(recording: Recording, reading: Reading, source: str) -> Floats:
     names = recording.chosen("action", reading, source)
     if not names:
-        raise _no_role("action", recording, source)
+        raise no_role("action", recording.columns, source)
     return action_column(np.concatenate([_vector(recording.columns[n], n, source) for n in names], axis=1), source)
-
-
-def _no_role(role: str, recording: Recording, source: str) -> UserError:
-    names = list(recording.columns)
-    held = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-    return UserError(f"no column says that it is the {role} (there are {held})", where=source, mend=EXAMPLE)
 
 
 def _flags(recording: Recording, role: str, reading: Reading, source: str) -> Bools:

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from calql.data.columns import counted, flag_column, scalar_column
 from calql.data.dataset import Bools, Ints
 from calql.data.reading import EXAMPLE, ROLES, Reading
-from calql.data.recording import Column, Recording
+from calql.data.recording import Column, Recording, no_role
 from calql.system.errors import UserError
 
+ENDS = ("episode", "terminal", "timeout")  # what may say where an episode ends
 LENGTHS = "episode_lengths"  # D4RL's layout as this package writes it down
 
 
@@ -35,7 +36,13 @@ def flat_recording(arrays: Mapping[str, NDArray[Any]], reading: Reading, source:
 def wanted(names: list[str], reading: Reading, source: str) -> list[str]:
     """Of all names in a file, those that may be read: by what the user says, and by the names that roles have."""
     held = Recording({name: Column((), lambda: np.zeros(0)) for name in names}, np.zeros(0, np.int64))
-    found = [name for role in ROLES for name in held.chosen(role, reading, source)]
+    by_role = {role: held.chosen(role, reading, source) for role in ROLES}
+    for role in ("observation", "action"):
+        if not by_role[role]:
+            raise no_role(role, names, source)
+    if LENGTHS not in names and not any(by_role[role] for role in ENDS):
+        raise no_role("episode, and none the terminal step", names, source)
+    found = [name for chosen in by_role.values() for name in chosen]
     _, equals, named = (reading.reward or "").partition("=")
     reward = named if equals else reading.reward
     if reward and ":" not in reward and reward not in ("success", "end"):
@@ -60,8 +67,9 @@ def _same_length(plain: Recording, reading: Reading, lengths: Mapping[str, int],
 def _by_number(columns: Mapping[str, Column], ids: NDArray[Any], name: str, source: str) -> Recording:
     if ids.ndim != 1 or not len(ids):
         raise UserError(f"'{name}' has shape {ids.shape}", where=source, mend="one number or name per row")
-    if ids.dtype.kind == "f" and not np.isfinite(ids).all():
-        raise UserError(f"'{name}' holds NaN", where=source, mend="every row belongs to an episode")
+    gaps = ids.dtype.kind == "f" and not np.isfinite(ids).all()
+    if gaps or (ids.dtype.kind == "O" and any(each is None for each in ids)):
+        raise UserError(f"'{name}' is missing in some rows", where=source, mend="every row belongs to an episode")
     starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
     _, first, of_row, counts = np.unique(ids, return_index=True, return_inverse=True, return_counts=True)
     order = np.argsort(first)  # episodes as they first appear

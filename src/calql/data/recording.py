@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calql.data.dataset import Ints
-from calql.data.reading import ROLES, SEVERAL, Reading
+from calql.data.reading import EXAMPLE, ROLES, SEVERAL, Reading
 from calql.system.errors import UserError, unknown
 
 
@@ -93,6 +93,13 @@ def _matching(patterns: Iterable[str], names: Mapping[str, Any], prefix: str, so
             raise unknown("column", pattern, [name.removeprefix(prefix) for name in names], where=source)
         found += [name for name in new if name not in found]
     return tuple(found)
+
+
+def no_role(role: str, names: Iterable[str], source: str) -> UserError:
+    """No column is known for it; which there are, and how one is named."""
+    held = list(names)
+    listed = ", ".join(held[:12]) + (", ..." if len(held) > 12 else "")
+    return UserError(f"no column says that it is the {role} (there are {listed})", where=source, mend=EXAMPLE)
 
 
 def is_image(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bool:

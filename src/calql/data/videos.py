@@ -46,7 +46,7 @@ def _fill(clip: Clip, pictures: NDArray[Any], seen: Bools, slack: float) -> None
                 if wanted:
                     _require_size(frame, pictures.shape[1:], clip.path)
                     pictures[wanted], seen[wanted] = _colours(frame, pictures.shape[-1]), True
-    except (OSError, ValueError, IndexError, TypeError, RuntimeError) as error:
+    except (av.FFmpegError, OSError, ValueError, IndexError, TypeError, RuntimeError) as error:
         text = str(error).partition("\n")[0][:200]
         raise UserError(f"is not a whole MP4 video ({text})", where=str(clip.path), mend=AGAIN) from None
 

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from calql.data.arrow_tables import column_values
 from calql.data.assemble import assemble
-from calql.data.columns import OnProblem, stop
+from calql.data.columns import OnProblem, scalar_column, stop
 from calql.data.dataset import Dataset, Ints
 from calql.data.folders import read_json, require_plain
 from calql.data.formats.base import Format
-from calql.data.formats.parquet import read_columns
+from calql.data.formats.parquet import batches, read_columns
 from calql.data.pictures import decoded
 from calql.data.reading import AS_IT_IS, Reading
 from calql.data.recording import Column, Recording, Trouble
@@ -29,6 +29,7 @@ INFO = Path("meta", "info.json")
 EPISODES = Path("meta", "episodes")
 PREFIX = "observation."
 CAMERAS = ("image", "video")
+AT_ONCE = 64  # pictures that are unpacked at a time
 VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
 PLAIN_KEY = re.compile(r"[\w.-]+")  # names that are a folder's; no path
 ROLES = {"action": "action", "reward": "next.reward", "success": "next.success", "terminal": "next.success"}
@@ -109,12 +110,19 @@ def _described(path: Path, features: Mapping[str, Any]) -> dict[int, dict[str, f
     found: dict[int, dict[str, float]] = {}
     for file in sorted((path / EPISODES).glob("*/*.parquet")):
         table = read_columns(file, lambda held: [name for name in wanted if name in held])
-        columns = {name: column_values(table.column(name), name, str(file)) for name in table.column_names}
+        columns = {name: _numbers(table, name, file) for name in table.column_names}
         if "episode_index" not in columns:
             raise UserError("has no column 'episode_index'", where=str(file), mend=AGAIN)
         for row, episode in enumerate(columns["episode_index"]):
             found[int(episode)] = {name: float(values[row]) for name, values in columns.items()}
     return found
+
+
+def _numbers(table: Any, name: str, file: Path) -> NDArray[np.float64]:
+    values = scalar_column(column_values(table.column(name), name, str(file)), name, str(file))
+    if not np.isfinite(values).all() or (np.abs(values) > 2**53).any():
+        raise UserError(f"'{name}' is not a number everywhere", where=str(file), mend=AGAIN)
+    return values
 
 
 def _episodes(
@@ -174,13 +182,15 @@ def _picture_shape(name: str, kind: Mapping[str, Any], path: Path) -> tuple[int,
 
 def _embedded(files: Sequence[Path], name: str, shape: tuple[int, ...], order: Ints) -> NDArray[Any]:
     """Pictures that lie in the tables; a path that stands beside one is not followed."""
-    found: list[NDArray[Any]] = []
-    for file in files:
-        table = read_columns(file, lambda held: [name] if name in held else [])
-        if not table.column_names:
-            raise UserError(f"has no column '{name}'", where=str(file), mend=AGAIN)
-        pictures = [_bytes(value, name, file) for value in table.column(0).to_pylist()]
-        found.append(decoded(pictures, shape, file))
+    require_room(len(order) * int(np.prod(shape)), files[0], 2**62)
+    found = [
+        decoded([_bytes(value, name, file) for value in values], shape, file, 2**62)
+        for file in files
+        for values in batches(file, name, AT_ONCE)
+    ]
+    total = sum(len(part) for part in found)
+    if total != len(order):
+        raise UserError(f"'{name}' has {total} rows of {len(order)}", where=str(files[0]), mend=AGAIN)
     return np.concatenate(found)[order]
 
 

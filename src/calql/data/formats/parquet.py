@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calql.data.arrow_tables import ABOUT, about, arrays_of, leaf_width
+from calql.data.arrow_tables import ABOUT, about, arrays_of, is_text, leaf_width
 from calql.data.assemble import assemble
 from calql.data.columns import OnProblem, stop
-from calql.data.dataset import Dataset
+from calql.data.dataset import Dataset, Part
 from calql.data.flat import flat_recording, wanted
 from calql.data.formats.base import Format, begins
+from calql.data.parquet_footer import MAGIC, values_of
 from calql.data.reading import AS_IT_IS, Reading
 from calql.data.write import written
 from calql.system.archives import AGAIN, require_room
@@ -24,7 +28,6 @@ from calql.system.extras import Extra
 pa = Extra("pyarrow", "a Parquet file")
 parquet = Extra("pyarrow.parquet", "a Parquet file")
 
-MAGIC = b"PAR1"
 SHAPES = "shapes"  # in the note that a written table has
 
 
@@ -32,35 +35,41 @@ def read_parquet(path: Path, reading: Reading = AS_IT_IS, on_problem: OnProblem 
     """Only the columns that have a role are read."""
     table = read_columns(path, lambda names: wanted(names, reading, str(path)))
     arrays = arrays_of(table, str(path), _shapes(table.schema))
-    return assemble(flat_recording(arrays, reading, str(path)), reading, str(path), on_problem)
+    made = assemble(flat_recording(arrays, reading, str(path)), reading, str(path), on_problem)
+    return made if reading.chooses else replace(made, parts=_parts(table.schema) or made.parts)
 
 
-def read_columns(path: Path, choose: Any) -> Any:
+def read_columns(path: Path, choose: Callable[[list[str]], list[str]]) -> Any:
     """A table of the columns that are chosen among all names; what they unpack to is known before they are."""
+    rows, values = values_of(path)
+    with opened(path) as file:
+        names = choose(list(file.schema_arrow.names))
+        kinds = {name: file.schema_arrow.field(name).type for name in names}
+        require_room(sum(max(values.get(n, 0), rows) * leaf_width(kind) for n, kind in kinds.items()), path)
+    texts = [name for name, kind in kinds.items() if is_text(kind)]
+    with opened(path, read_dictionary=texts) as file:  # a text that stands in every row is kept once
+        table = file.read(columns=names)
+        table.validate(full=True)
+        return table
+
+
+def batches(path: Path, name: str, rows: int) -> Iterator[list[Any]]:
+    """The values of one column, so many rows at a time: pictures are large, and one may stand in many rows."""
+    with opened(path) as file:
+        if name not in file.schema_arrow.names:
+            raise UserError(f"has no column '{name}'", where=str(path), mend=AGAIN)
+        for batch in file.iter_batches(batch_size=rows, columns=[name]):
+            yield batch.column(0).to_pylist()
+
+
+@contextmanager
+def opened(path: Path, **how: Any) -> Iterator[Any]:
+    """A Parquet file to read; whatever its damage makes the library raise is told in one line."""
     try:
-        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
-            names = choose(list(file.schema_arrow.names))
-            _require_room(file, names, path)
-            return file.read(columns=names)
-    except UserError:
-        raise
+        with parquet.ParquetFile(path, page_checksum_verification=True, **how) as file:
+            yield file
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         raise UserError(f"is not a whole Parquet file ({_first_line(error)})", where=str(path), mend=AGAIN) from None
-
-
-def _require_room(file: Any, names: list[str], path: Path) -> None:
-    """Runs of one value take no bytes in the file: what counts is how many values there are."""
-    kinds = {name: file.schema_arrow.field(name).type for name in names}
-    total = 0
-    for group in range(file.metadata.num_row_groups):
-        row_group = file.metadata.row_group(group)
-        for index in range(row_group.num_columns):
-            column = row_group.column(index)
-            top = column.path_in_schema.partition(".")[0]
-            name = column.path_in_schema if column.path_in_schema in kinds else top
-            if name in kinds:
-                total += max(column.num_values * leaf_width(kinds[name]), column.total_uncompressed_size)
-    require_room(total, path)
 
 
 def _first_line(error: BaseException) -> str:
@@ -76,6 +85,14 @@ def _shapes(schema: Any) -> dict[str, tuple[int, ...]]:
         for name, shape in shapes
         if isinstance(shape, list) and all(isinstance(side, int) and side > 0 for side in shape)
     }
+
+
+def _parts(schema: Any) -> tuple[Part, ...]:
+    """What observations were put together from before they were written here."""
+    try:
+        return tuple(Part(str(name), int(start), int(stop)) for name, start, stop in about(schema).get("parts", ()))
+    except (TypeError, ValueError):
+        return ()
 
 
 def write_parquet(dataset: Dataset, path: Path) -> Path:

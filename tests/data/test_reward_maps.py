@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pandas
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -154,3 +155,17 @@ def test_a_missing_number_is_found(tmp_path: Path) -> None:
     path = table(tmp_path, joint_0=[0.0, None, 2.0, 10.0, 11.0, 12.0])
     with pytest.raises(UserError, match=r"'observations' holds 1 NaN value in 1 row, the first in row 1"):
         load(path, Reading(columns=(*COLUMNS, "reward=r")))
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "parquet", "feather"])
+def test_tables_of_pandas(form: str, tmp_path: Path) -> None:
+    """With an index that has no name, and names of runs as categories."""
+    frame = pandas.DataFrame({**ROWS, "run": pandas.Categorical(ROWS["run"])})
+    path = tmp_path / f"log.{form}"
+    if form in ("csv", "tsv"):
+        frame.to_csv(path, sep="," if form == "csv" else "\t")
+    else:
+        getattr(frame, f"to_{form}")(path)
+    data = load(path, Reading(columns=(*COLUMNS, "reward=r", "time=t")))
+    assert data.observations.tolist() == [[0.0, 0.5], [1.0, 1.5], [10.0, 10.5], [11.0, 11.5]]
+    assert data.rewards.tolist() == [0.0, -1.0, 0.0, -1.0]

@@ -70,7 +70,7 @@ def _first_line(content: bytes) -> tuple[str, list[str]] | None:
         return None
     for separator in SEPARATORS:
         names = next(lines.reader([rows[0]], delimiter=separator))
-        if len(names) > 1 and all(name and not _is_number(name) for name in names):
+        if len(names) > 1 and any(names) and not any(_is_number(name) for name in names):  # one may have no name
             return separator, names
     return None
 

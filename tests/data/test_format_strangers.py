@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 import zarr
-from format_samples import TABLE, as_lerobot, as_parquet, as_zarr
+from format_samples import TABLE, as_parquet, as_zarr
 
 import corridor
 from calql.data import Dataset, load
@@ -128,17 +126,3 @@ def test_a_long_name_in_every_row_is_kept_once(walks: Dataset, tmp_path: Path) -
     names = [f"{value} {'x' * 100_000}" for value in table["run"].to_pylist()]
     pyarrow.parquet.write_table(table.set_column(table.column_names.index("run"), "run", pa.array(names)), path)
     assert len(load(path, TABLE).episode_ends) == 6
-
-
-def test_a_missing_package_is_one_line(walks: Dataset, tmp_path: Path) -> None:
-    """In a process of its own: what is imported once stays."""
-    script = (
-        "import sys; sys.modules['pyarrow'] = sys.modules['zarr'] = None\n"
-        "from calql.cli import main\n"
-        "for path in sys.argv[1:]: assert main(['data', 'inspect', path]) == 2"
-    )
-    paths = [str(write(walks, tmp_path)) for write in (as_parquet, as_zarr, as_lerobot)]
-    done = subprocess.run([sys.executable, "-c", script, *paths], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    for line, package in zip(done.stderr.strip().splitlines(), ("pyarrow", "zarr", "pyarrow"), strict=True):
-        assert line.endswith(f"needs the package {package}, which is not installed; pip install 'calql[formats]'")

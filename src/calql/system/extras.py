@@ -18,7 +18,6 @@ EXTRAS: Mapping[str, str] = {  # the package as it is imported, and the extra th
     "imageio": "films",
     "minari": "minari",
     "mujoco": "domains",
-    "numcodecs": "formats",
     "plotly": "papers",
     "pyarrow": "formats",
     "ray": "ray",

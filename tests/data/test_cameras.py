@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import av
+import gymnasium
 import h5py
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ from PIL import Image
 
 import corridor
 from calql.data import Dataset, Reading, load
+from calql.data import check as check_env
 from calql.data.findings import episode_faults
 from calql.system.errors import UserError
 
@@ -87,6 +89,22 @@ def check(data: Dataset, walks: Dataset, tolerance: int) -> None:
 
 def test_a_film_of_lerobot(walks: Dataset, tmp_path: Path) -> None:
     check(load(filmed(walks, tmp_path), Reading(observations=("images.front",))), walks, 6)
+
+
+class Seen(corridor.Corridor):
+    """The corridor through the same camera."""
+
+    observation_space = gymnasium.spaces.Box(0, 255, SIZE, np.uint8)
+
+    def _seen(self) -> np.ndarray:
+        return picture(int(10 * abs(self.at)))
+
+
+def test_pictures_belong_to_an_environment_of_pictures(walks: Dataset, tmp_path: Path) -> None:
+    data = load(filmed(walks, tmp_path), Reading(observations=("images.front",)))
+    check_env(data, Seen(), name="seen")
+    with pytest.raises(UserError, match="observations have shape"):
+        check_env(data, corridor.Corridor(), name="corridor")
 
 
 def test_the_state_is_taken_unless_a_camera_is_chosen(walks: Dataset, tmp_path: Path) -> None:

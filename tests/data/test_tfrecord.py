@@ -7,10 +7,13 @@ from pathlib import Path
 import google_crc32c
 import numpy as np
 import pytest
-from format_samples import example, feature, messages, record
+from format_samples import episodes, example, feature, messages, record, rlds_steps
 from hypothesis import given
 from hypothesis import strategies as st
+from recordings import same_arrays
 
+import corridor
+from calql.data import load
 from calql.data.tfrecord import Malformed, crc32c, encoded, masked, parse_example, records
 from calql.system.errors import UserError
 
@@ -69,6 +72,21 @@ def test_sequence_examples() -> None:
     features, lists = parse_example(made.SerializeToString())
     assert features == {"id": [b"one"]}
     assert [list(values) for values in lists["action"]] == [[1.0, 2.0], [3.0, 4.0]]
+
+
+def test_episodes_as_sequence_examples(tmp_path: Path) -> None:
+    """A feature a step, and no description: what is what is known by the names."""
+    walks, content = corridor.demonstrations(3), b""
+    for columns in episodes(walks, closing=True):
+        made = messages()["SequenceExample"]()
+        for name, values in rlds_steps(columns).items():
+            if name not in ("episode_id", "steps/language_instruction"):
+                for value in values:
+                    key = name.removeprefix("steps/").replace("observation/state", "observation")
+                    made.feature_lists.list[key].feature.append(feature(np.asarray(value)))
+        content += record(made.SerializeToString())
+    (tmp_path / "walks.tfrecord").write_bytes(content)
+    same_arrays(load(tmp_path / "walks.tfrecord"), walks)
 
 
 def test_numbers_that_are_not_packed() -> None:

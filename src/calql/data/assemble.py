@@ -15,6 +15,7 @@ from calql.data.columns import (
     counted,
     flag_column,
     observation_column,
+    same_length,
     scalar_column,
     stop,
     to_float32,
@@ -52,6 +53,7 @@ def assemble(recording: Recording, reading: Reading, source: str, on_problem: On
     if not len(recording.lengths) or int(recording.lengths.sum()) == 0:
         raise UserError("holds no episode", where=source, mend="record at least one whole episode")
     rows, parts, notes = _rows(recording, reading, source)
+    same_length({"actions": len(rows.actions), "episodes": len(rows.episode)}, len(rows.observations), source)
     for name in ("observations", "actions", "rewards"):
         check_finite(getattr(rows, name), name, source, on_problem)
     if rows.following is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from calql.system.errors import UserError
 
 FEATURES, INFO = "features.json", "dataset_info.json"
 STEPS = "steps/"
+LARGEST = 8  # bytes in memory for each in the file: a flag takes one there
+PICTURES = (b"\x89PNG", b"\xff\xd8\xff")  # how PNG and JPEG begin
 FLAGS = ("is_first", "is_last", "is_terminal")
 LAST_REWARD = (
     "only the last step of an episode has a reward that is not 0, where by RLDS's definition it means nothing: "
@@ -46,11 +49,9 @@ def read_rlds(path: Path, reading: Reading = AS_IT_IS, on_problem: OnProblem = s
     """All shards of a folder in the order of their names, or one file."""
     files, kinds = _shards(path)
     lengths = _shard_lengths(path / INFO) if path.is_dir() else {}
-    episodes = [_steps(content, path) for file in files for content in _whole(file, lengths)]
-    if not episodes:
-        raise UserError("holds no episode", where=str(path), mend=AGAIN)
     packed = sum(file.stat().st_size for file in files)
-    require_room(8 * packed, path, packed)
+    require_room(LARGEST * packed, path, packed)
+    episodes = [_steps(content, path) for file in files for content in _whole(file, lengths)]
     recording = _recording(episodes, kinds, path, packed)
     return assemble(_with_note(recording, episodes), reading, str(path), on_problem)
 
@@ -152,8 +153,8 @@ def _recording(episodes: list[dict[str, Any]], kinds: dict[str, Kind] | None, pa
         if not column.usable:
             continue
         troubles += column.troubles
-        columns[name] = Column(column.shape, lambda column=column: column.load(0), column.image)  # type: ignore[misc]
-        following[name] = Column(column.shape, lambda column=column: column.load(1), column.image)  # type: ignore[misc]
+        columns[name] = Column(column.shape, partial(column.load, 0), column.image)
+        following[name] = Column(column.shape, partial(column.load, 1), column.image)
     return Recording(
         {**columns, **_flags(following)},
         lengths,
@@ -187,7 +188,7 @@ class _Feature:
         self.values = [_flat(episode[name]) for episode in episodes]
         first = self.values[0]
         encoded = isinstance(first, list)
-        self.image = encoded and (kind.image or (len(first) > 0 and first[0][:4] in (b"\x89PNG", b"\xff\xd8\xff\xe0")))
+        self.image = encoded and (kind.image or (len(first) > 0 and first[0].startswith(PICTURES)))
         self.usable = (not encoded or self.image) and kind.shape != (-1,) and counts[0] > 0
         self.shape: tuple[int, ...] = ()
         if self.usable:
@@ -242,6 +243,7 @@ def _flat(values: Any) -> Any:
 
 def _with_note(recording: Recording, episodes: list[dict[str, Any]]) -> Recording:
     rewards = [np.asarray(_flat(episode["reward"])) for episode in episodes if "reward" in episode]
+    rewards = [each for each in rewards if each.dtype.kind in "fi"]
     lasting = any(r[-1] != 0 for r in rewards if len(r)) and not any((r[:-1] != 0).any() for r in rewards)
     return replace(recording, notes=(*recording.notes, LAST_REWARD)) if lasting else recording
 

@@ -18,9 +18,9 @@ def test_the_page_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
     (script,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    (command,) = re.findall(r"calql (data inspect log.parquet .*)\n", PAGE)
+    (command,) = re.findall(r"```bash\ncalql (data inspect log.parquet .*?)```", PAGE, re.DOTALL)
     exec(script, {})
-    assert main(shlex.split(command)) == 0
+    assert main(shlex.split(command.replace("\\\n", " "))) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) > 12
     assert [line for line in lines if line.strip() not in PAGE] == []

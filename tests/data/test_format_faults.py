@@ -452,6 +452,16 @@ def test_rows_that_are_missing_of_an_episode(walks: Dataset, tmp_path: Path) -> 
     ]
 
 
+def test_episodes_of_different_shapes(walks: Dataset, tmp_path: Path) -> None:
+    path = minari(lambda group: _replaced(group, np.zeros((len(group["actions"]), 3), np.float32)))(walks, tmp_path)
+    with pytest.raises(UserError, match=r"'actions' has shapes \(1,\) and \(3,\)|cannot be read"):
+        load(path)
+    path = as_robomimic(walks, tmp_path)
+    _h5_set(path, "data/demo_1/obs/object", np.zeros((walks.episode_lengths[1], 3)))
+    with pytest.raises(UserError, match=r"'obs/object' has shape \(1,\) in one demonstration and \(3,\) in another"):
+        load(path, Reading(observations=("object",)))
+
+
 def test_nothing_left(walks: Dataset) -> None:
     bad = replace(walks, rewards=np.full_like(walks.rewards, np.nan))
     with pytest.raises(UserError, match="every one of its 6 episodes is bad: NaN or inf in 'rewards'"):

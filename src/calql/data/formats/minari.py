@@ -26,6 +26,7 @@ from calql.system.errors import UserError, unknown
 from calql.system.extras import extra
 
 MINARI = "minari:"
+STEPS = ("actions", "rewards", "terminations", "truncations")  # what an episode has one of for each step
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AssertionError)
 WHAT = "a Minari dataset"
 
@@ -71,30 +72,16 @@ def _made(recorded: list[Any], reading: Reading, source: str, on_problem: OnProb
         raise UserError("holds no episode", where=source, mend="record at least one whole episode")
     observed = [_observations(e.observations, source) for e in episodes]
     _refuse_choice(observed[0], reading, source)
-    scalars = ("rewards", "terminations", "truncations")
-    lengths, troubles = joined(
-        [
-            {
-                **{f"observations{key}": len(values) - 1 for key, values in seen.items()},
-                "actions": len(_plain(e.actions, "actions", source)),
-                **{name: len(getattr(e, name)) for name in scalars},
-            }
-            for e, seen in zip(episodes, observed, strict=True)
-        ]
-    )
-    columns = {
-        name: _column([_plain(getattr(e, name), name, source) for e in episodes], lengths)
-        for name in ("actions", *scalars)
-    }
-    seen = {key: [each[key] for each in observed] for key in observed[0]}
-    columns |= {f"observations{key}": _column(values, lengths) for key, values in seen.items()}
+    lengths, troubles = joined([_rows(e, seen, source) for e, seen in zip(episodes, observed, strict=True)])
+    steps = {name: [_plain(getattr(e, name), name, source) for e in episodes] for name in STEPS}
+    seen = {f"observations{key}": _each(observed, key, source) for key in observed[0]}
+    plain = {"observation": "observations"} if "observations" in seen else {}
     recording = Recording(
-        columns,
+        {name: _column(values, lengths, name, source) for name, values in (steps | seen).items()},
         lengths,
-        {"terminal": "terminations", "timeout": "truncations"}
-        | ({"observation": "observations"} if "" in seen else {}),
-        {f"observations{key}": _column([v[1:] for v in values], lengths) for key, values in seen.items()},
-        "" if "" in seen else "observations/",
+        {"terminal": "terminations", "timeout": "truncations"} | plain,
+        {name: _column([v[1:] for v in values], lengths, name, source) for name, values in seen.items()},
+        "" if plain else "observations/",
         [str(e.id) for e in episodes],
         troubles,
         _close_note(sum(not (e.terminations[-1] or e.truncations[-1]) for e in episodes)),
@@ -102,9 +89,23 @@ def _made(recorded: list[Any], reading: Reading, source: str, on_problem: OnProb
     return assemble(recording, reading, source, on_problem)
 
 
-def _column(values: list[NDArray[Any]], lengths: Ints) -> Column:
-    rows = [value[:length] for value, length in zip(values, lengths, strict=True)]
-    return Column.of(np.concatenate(rows))
+def _rows(episode: Any, observed: Mapping[str, NDArray[Any]], source: str) -> dict[str, int]:
+    """How many steps each column of an episode is long enough for."""
+    seen = {f"observations{key}": max(len(values) - 1, 0) for key, values in observed.items()}
+    return seen | {name: len(_plain(getattr(episode, name), name, source)) for name in STEPS}
+
+
+def _each(observed: list[dict[str, NDArray[Any]]], key: str, source: str) -> list[NDArray[Any]]:
+    if any(key not in each for each in observed):
+        raise UserError(f"'observations{key}' is missing in an episode", where=source, mend="write it again")
+    return [each[key] for each in observed]
+
+
+def _column(values: list[NDArray[Any]], lengths: Ints, name: str, source: str) -> Column:
+    shapes = sorted({value.shape[1:] for value in values})
+    if len(shapes) > 1:
+        raise UserError(f"'{name}' has shapes {shapes[0]} and {shapes[1]}", where=source, mend="write it again")
+    return Column.of(np.concatenate([value[:length] for value, length in zip(values, lengths, strict=True)]))
 
 
 def _refuse_choice(observed: Mapping[str, Any], reading: Reading, source: str) -> None:

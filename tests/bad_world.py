@@ -163,6 +163,7 @@ FILES: dict[str, Callable[[Path], None]] = {
     "hollow.hdf5": hdf5(_replaced("rewards", _hollow)),
     "group.hdf5": hdf5(_replaced("rewards", lambda file, path: file.create_group("rewards/inside") and None)),
     "damaged.hdf5": _damaged_header,
+    "log.csv": lambda path: path.write_text("run,joint_0,joint_1,cmd,name\n" + "a,0,1,2,b\n" * 9) and None,
     "a-file": lambda path: path.write_text("not a folder\n") and None,
     "not-a-run": lambda path: path.mkdir(),
 }

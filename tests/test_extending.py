@@ -85,6 +85,25 @@ def test_a_script_registers_both(site: Path, tmp_path: Path) -> None:
     assert config(tmp_path / "run")["method"] == "upper-half"
 
 
+def test_a_format_of_another_package_is_read(site: Path, tmp_path: Path) -> None:
+    import corridor
+    from calql.data import write_npz
+
+    write_npz(corridor.demonstrations(), tmp_path / "steps.npz")
+    assert "12 episodes" in calql(site, "data", "convert", "steps.npz", "steps.jsonl", cwd=tmp_path).stdout
+    (tmp_path / "steps.jsonl").rename(tmp_path / "steps")
+    assert "episodes        12" in calql(site, "data", "inspect", "steps", cwd=tmp_path).stdout
+
+
+def test_a_format_of_another_package_is_in_the_harness(site: Path) -> None:
+    pytest.importorskip("pyarrow")
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), *sys.path])}
+    command = [sys.executable, "-m", "pytest", "-n", "0", "tests/data/test_formats.py", "-k", "jsonl"]
+    done = subprocess.run(command, cwd=Path(__file__).parents[1], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"8 passed|9 passed", done.stdout)
+
+
 class Thing:
     """What the registry of these tests holds."""
 

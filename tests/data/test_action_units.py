@@ -39,7 +39,10 @@ def test_a_little_outside_is_clipped_and_counted() -> None:
     dataset = with_actions(np.array([[0.1, 0.2], [1.37, -1.2], [0.3, -1.01], [0.0, 0.0]]))
     mapped, warnings = normalise_actions(dataset, -1, 1)
     assert np.abs(mapped.actions).max() == np.float32(0.99999)
-    assert warnings == ["2 of 4 actions lie outside the bounds, by a factor of up to 1.37; clipped to +-0.99999"]
+    (warning,) = warnings
+    assert warning == (
+        "2 of 4 actions lie outside the bounds, by a factor of up to 1.37, in 1 of 1 episodes; clipped to +-0.99999"
+    )
 
 
 def test_other_units_are_refused() -> None:

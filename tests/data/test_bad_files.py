@@ -104,7 +104,7 @@ def test_no_such_file(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such file; check the path"):
         load(tmp_path / "nowhere" / "a.hdf5")
     (tmp_path / "folder.npz").mkdir()
-    with pytest.raises(UserError, match="is a folder, not a file"):
+    with pytest.raises(UserError, match="is a folder that no format knows; known are npz"):
         load(tmp_path / "folder.npz")
 
 
@@ -116,10 +116,16 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_unknown_suffix(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"no reader for '.csv' files; give a file that ends in .hdf5, .h5, .npz"):
+    """The name says nothing; where the content says nothing either, it says whose error it is."""
+    (tmp_path / "data.csv").write_text("nothing\n")
+    with pytest.raises(UserError, match=r"does not begin with a line of column names"):
         load(tmp_path / "data.csv")
-    with pytest.raises(UserError, match="names no kind of data file"):
-        load("data")
+    (tmp_path / "data").write_text("nothing\n")
+    with pytest.raises(UserError, match="is a file that no format knows"):
+        load(tmp_path / "data")
+    np.savez(tmp_path / "good.npz", **good())  # type: ignore[arg-type]
+    (tmp_path / "good.npz").rename(tmp_path / "good.hdf5")
+    assert len(load(tmp_path / "good.hdf5")) == 4
 
 
 def hdf5_of(arrays: Arrays, path: Path) -> bytes:

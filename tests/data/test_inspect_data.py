@@ -71,7 +71,9 @@ def test_values_that_are_not_finite_do_not_spoil_the_rest(sparse: Dataset) -> No
     seen = describe(replace(sparse, rewards=rewards))
     assert seen.not_finite == {"rewards": 1}
     assert seen.rewards.high == 1
-    assert seen.problems == ("'rewards' holds 1 NaN or inf value.",)
+    (problem,) = seen.problems
+    assert problem.startswith("1 of ")
+    assert "is bad: NaN or inf in 'rewards' (episode " in problem
 
 
 def test_duplicates_and_sequence(sparse: Dataset) -> None:

@@ -165,7 +165,7 @@ def dictionary_dataset(name: str) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_minari_dictionaries_need_a_key(store: Path) -> None:
     dictionary_dataset("calql/dict-v0")
-    with pytest.raises(UserError, match=r"dictionaries of .*'observation' \(2,\).*#.*observation"):
+    with pytest.raises(UserError, match=r"a dictionary of .*observation \(2,\).*--observations"):
         load("minari:calql/dict-v0")
     one = load("minari:calql/dict-v0#observation")
     assert one.observations.tolist() == [[0, 1], [2, 3], [4, 5]]

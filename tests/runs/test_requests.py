@@ -40,9 +40,10 @@ def experiment(**changes: Any) -> Prepared:
 def test_actions_out_of_bounds_are_noted_once_and_clipped_to_the_limit() -> None:
     made = experiment(action_limit=0.9)
     told = [note for note in made.notes if "outside the bounds" in note]
-    half = len(data()) // 2
+    half, episodes = len(data()) // 2, len(data().episode_ends)
     assert told == [
-        f"{half} of {len(data())} actions lie outside the bounds, by a factor of up to 1.30; clipped to +-0.9"
+        f"{half} of {len(data())} actions lie outside the bounds, by a factor of up to 1.30, in {episodes} of "
+        f"{episodes} episodes; clipped to +-0.9"
     ]
     assert np.abs(made.data.actions).max() == np.float32(0.9)
 

@@ -14,12 +14,13 @@ from calql.system.extras import EXTRAS
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 IMPORTED_AS = {  # where it is not the name of the package
+    "google-crc32c": "google_crc32c",
     "gymnasium-robotics": "gymnasium_robotics",
     "import-linter": "importlinter",
     "pillow": "PIL",
+    "protobuf": "google",
 }
 TOOLS = {"mkdocs-material", "mypy", "pytest-xdist", "ruff"}  # commands of the Makefile
-BOUNDS = {"pandas"}  # held back for another package
 OF_PYTHON = sys.stdlib_module_names | {"__future__"}
 
 
@@ -33,7 +34,7 @@ def packages(requirements: Iterable[str]) -> set[str]:
             assert inside is not None
             for part in inside.group(1).split(","):
                 found |= packages(PROJECT["optional-dependencies"][part])
-        elif name not in TOOLS | BOUNDS:
+        elif name not in TOOLS:
             found.add(IMPORTED_AS.get(name, name))
     return found
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from calql.system.errors import UserError
@@ -72,6 +73,8 @@ LACKS = {  # package -> a command that needs it
     "gymnasium_robotics": ["train", "--task", "point-maze-narrow", *TINY],
     "mujoco": ["bench", "--task", "hopper-medium"],
     "onnx": ["export", "run"],
+    "pyarrow": ["data", "inspect", "log.csv"],
+    "zarr": ["data", "inspect", "log.zarr"],
     "minari": ["data", "inspect", "minari:D4RL/door/human-v2"],
     "imageio": ["render", "pick-place", "--out", "episode.mp4"],
     "tensorboardX": [*OWN, "--out", "with-tensorboard", "--tensorboard"],
@@ -95,9 +98,22 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
     folder = tmp_path_factory.mktemp("bare")
     corridor.write_demonstrations(folder)
+    _write_logs(folder)
     ran = bare(folder, COMMANDS, json.dumps(WORKS | LACKS))
     assert ran.returncode == 0, ran.stderr
     return dict(json.loads(ran.stdout.splitlines()[-1]))
+
+
+def _write_logs(folder: Path) -> None:
+    """A table of text, and a Zarr store, by hand."""
+    (folder / "log.csv").write_text("episode,observation,action,reward\n0,1,2,3\n0,1,2,3\n")
+    kind = {"zarr_format": 2, "dtype": "<i8", "order": "C", "fill_value": 0, "filters": None, "compressor": None}
+    for name in ("data/state", "data/action", "data/reward", "meta/episode_ends"):
+        array = folder / "log.zarr" / name
+        array.mkdir(parents=True)
+        (array / ".zarray").write_text(json.dumps({**kind, "shape": [1], "chunks": [1]}))
+        (array / "0").write_bytes((1).to_bytes(8, "little"))
+    (folder / "log.zarr" / ".zgroup").write_text('{"zarr_format": 2}')
 
 
 def test_every_module_is_imported_without_the_extras(tmp_path: Path) -> None:
@@ -133,7 +149,16 @@ def test_ray_is_asked_for_in_the_same_way(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UserError, match=r"--engine ray needs the package ray.*pip install 'calql\[ray\]'"):
         _ray("auto")
-    assert set(LACKS) | {"ray"} == set(EXTRAS)
+    assert set(LACKS) | {"ray", "av"} == set(EXTRAS)
+
+
+def test_av_is_asked_for_in_the_same_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from calql.data.videos import Clip, frames
+
+    monkeypatch.setitem(sys.modules, "av", None)
+    clip = Clip(tmp_path / "a.mp4", np.arange(1), np.zeros(1))
+    with pytest.raises(UserError, match=r"a video needs the package av.*pip install 'calql\[formats\]'"):
+        frames([clip], (8, 8, 3), 10.0)
 
 
 def test_a_defect_of_a_package_is_not_its_absence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

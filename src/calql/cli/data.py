@@ -1,4 +1,4 @@
-"""calql data: list, inspect, view, build, download, certify."""
+"""calql data: list, inspect, view, convert, build, download, certify."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from rich.table import Table
 
 from calql.cli.data_view import ViewOptions, view
 from calql.cli.parse import parse
-from calql.data import Dataset, check, describe, load, render
+from calql.data import Dataset, Reading, check, describe, load, render, write
 from calql.data.inspect import sentence
-from calql.system.errors import UserError, unknown
+from calql.system.errors import UserError, shown, unknown
 from calql.system.options import Checked
 
 
-def inspect(file: str, task: str | None = None, env: str | None = None) -> int:
-    """Print what FILE (.hdf5, .npz or minari:ID) holds, and what is wrong with it.
+def inspect(file: str, task: str | None = None, env: str | None = None, reading: Reading = Reading()) -> int:
+    """Print what a file or folder (or minari:ID) holds, and what is wrong with it.
 
     Bad values are listed rather than refused; only a file that cannot be read at all is an error. With a task or an
     environment, it is also compared with that, as `calql train` does.
     """
     found: list[UserError] = []
-    dataset = load(file, on_problem=found.append)
+    dataset = load(file, reading, on_problem=found.append)
     limit: int | None = None
     warnings: list[str] = []
     if (task or env) and not found:
@@ -58,12 +58,38 @@ class ListOptions:
     """Every dataset by name: whose it is, how large, whether it is here, what it is made of."""
 
 
-@dataclass(frozen=True)
-class InspectOptions(Checked):
-    """Print what a dataset holds, and what is wrong with it."""
+@dataclass(frozen=True, kw_only=True)
+class ReadingOptions(Checked):
+    """How a dataset is read, the same for every command."""
 
     file: Annotated[str, tyro.conf.Positional]
-    """.hdf5, .npz or minari:NAME."""
+    """A file or a folder of any format, or minari:NAME."""
+    columns: Annotated[tuple[str, ...], tyro.conf.arg(metavar="ROLE=NAME ...")] = ()
+    """Which columns are what, for example 'observation=joint_*' 'action=cmd_*' reward=r episode=run."""
+    observations: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ()
+    """Parts of dictionary observations, in order; or one camera."""
+    reward: Annotated[str | None, tyro.conf.arg(metavar="WHAT")] = None
+    """A column, success=FLAG, end, end=COLUMN or package:function."""
+    drop_bad_episodes: bool = False
+    """Leave out the episodes that are bad, and count them."""
+
+    @property
+    def reading(self) -> Reading:
+        return Reading(self.columns, self.observations, self.reward, self.drop_bad_episodes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertOptions(ReadingOptions):
+    """Write a dataset again as .npz, .hdf5, .parquet or minari:NAME."""
+
+    to: Annotated[str, tyro.conf.Positional]
+    """The new file; the ending of its name says the format."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InspectOptions(ReadingOptions):
+    """Print what a dataset holds, and what is wrong with it."""
+
     task: str | None = None
     """Also compare it with this task's environment, which takes some random steps for it."""
     env: str | None = None
@@ -123,7 +149,16 @@ def _list(options: ListOptions) -> int:
 
 
 def _inspect(options: InspectOptions) -> int:
-    return inspect(options.file, options.task, options.env)
+    return inspect(options.file, options.task, options.env, options.reading)
+
+
+def _convert(options: ConvertOptions) -> int:
+    dataset = load(options.file, options.reading)
+    write(dataset, options.to)
+    for note in dataset.notes:
+        print(shown(f"note: {note}"))
+    print(shown(f"{options.to}: {len(dataset)} transitions in {len(dataset.episode_ends)} episodes"))
+    return 0
 
 
 def _build(options: BuildOptions) -> int:
@@ -161,6 +196,7 @@ ACTIONS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "list": (ListOptions, _list),
     "inspect": (InspectOptions, _inspect),
     "view": (ViewOptions, view),
+    "convert": (ConvertOptions, _convert),
     "build": (BuildOptions, _build),
     "download": (DownloadOptions, _download),
     "certify": (CertifyOptions, _certify),

@@ -47,7 +47,15 @@ class TrainOptions(Checked):
     """Options as a named source has them: paper, corl or wsrl; default: the paper's, and for your own data bounds on
     TD targets."""
     dataset: Annotated[str | None, arg(metavar="FILE")] = None
-    """A dataset of your own: .hdf5, .npz or minari:NAME."""
+    """A dataset of your own: a file or a folder of any format (docs/formats.md), or minari:NAME."""
+    columns: Annotated[tuple[str, ...], arg(metavar="ROLE=NAME ...")] = ()
+    """Which columns of your dataset are what, for example 'observation=joint_*' 'action=cmd_*' reward=r episode=run."""
+    observations: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
+    """Parts of dictionary observations, in the order in which they become one vector; or one camera."""
+    reward: Annotated[str | None, arg(metavar="WHAT")] = None
+    """Rewards of your dataset: a column, success=FLAG, end (1 in the last step), end=COLUMN or package:function."""
+    drop_bad_episodes: bool = False
+    """Go on without the episodes of your dataset that are bad, and say how many they were."""
     env: Annotated[str | None, arg(metavar="NAME")] = None
     """An environment of your own: package:Name-v0."""
     episode_limit: int | None = None
@@ -96,20 +104,11 @@ class TrainOptions(Checked):
 
 NAMES = (
     "task", "method", "preset", "dataset", "env", "episode_limit", "reward_scale", "reward_shift", "score", "vary",
-    "offline", "action_low", "action_high",
+    "offline", "action_low", "action_high", "columns", "observations", "reward", "drop_bad_episodes",
 )  # fmt: skip
 COMPARES = split_vary(COMPARED)[0]
-NAMING = (
-    "task",
-    "method",
-    "preset",
-    "dataset",
-    "env",
-    "vary",
-    "resume",
-    "offline",
-    COMPARES,
-)  # with none: the first run
+# Who names none of these gets the first run.
+NAMING = ("task", "method", "preset", "dataset", "env", "vary", "resume", "offline", COMPARES)
 DESCRIPTION = (
     f"Pre-train on logged data, then fine-tune online. Without a task or data of your own: {DEFAULT}. "
     f"Without any name at all: Cal-QL and CQL side by side on it (vary {COMPARED})."

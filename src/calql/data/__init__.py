@@ -3,6 +3,7 @@
 from calql.data.actions import normalise_actions
 from calql.data.check import check
 from calql.data.choices import one_hot
+from calql.data.convert import write
 from calql.data.d4rl import from_d4rl_arrays
 from calql.data.dataset import Dataset, concatenate
 from calql.data.formats.minari import read_minari, write_minari
@@ -10,12 +11,14 @@ from calql.data.formats.npz import read_npz_arrays
 from calql.data.inspect import Description, describe, render
 from calql.data.jumps import split_at_jumps
 from calql.data.load import load
+from calql.data.reading import Reading
 from calql.data.returns import possible_returns, return_to_go
 from calql.data.write import write_npz
 
 __all__ = [
     "Dataset",
     "Description",
+    "Reading",
     "check",
     "concatenate",
     "describe",
@@ -29,6 +32,7 @@ __all__ = [
     "render",
     "return_to_go",
     "split_at_jumps",
+    "write",
     "write_minari",
     "write_npz",
 ]

@@ -26,7 +26,7 @@ def normalise_actions(
     """
     mapped = to_unit_range(dataset, low, high)
     _refuse_far(mapped, low, high, dataset.source)
-    warnings = [*_outside(mapped, limit), *_narrow(mapped)]
+    warnings = [*_outside(mapped, limit, dataset), *_narrow(mapped)]
     return replace(dataset, actions=np.clip(mapped, -limit, limit).astype(np.float32)), warnings
 
 
@@ -65,13 +65,14 @@ def _refuse_far(mapped: NDArray[np.float64], low: ArrayLike, high: ArrayLike, so
         )
 
 
-def _outside(mapped: NDArray[np.float64], limit: float) -> list[str]:
+def _outside(mapped: NDArray[np.float64], limit: float, dataset: Dataset) -> list[str]:
     outside = np.any(np.abs(mapped) > 1.0 + ROUNDING, axis=1)
     if not outside.any():
         return []
+    episodes = len(np.unique(np.searchsorted(dataset.episode_ends, np.flatnonzero(outside))))
     return [
         f"{outside.sum()} of {len(outside)} actions lie outside the bounds, by a factor of up to "
-        f"{np.abs(mapped).max():.2f}; clipped to +-{limit}"
+        f"{np.abs(mapped).max():.2f}, in {episodes} of {len(dataset.episode_ends)} episodes; clipped to +-{limit}"
     ]
 
 

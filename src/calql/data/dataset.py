@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,22 @@ Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 MASKS = ("action_masks", "next_action_masks")  # columns that are there where some actions are forbidden
+
+
+class Part(NamedTuple):
+    """A named piece of vector observations: features [start, stop)."""
+
+    name: str
+    start: int
+    stop: int
+
+
+class Fault(NamedTuple):
+    """What makes one episode useless, as its reader saw it."""
+
+    episode: int  # of the dataset
+    name: str  # what the file calls it
+    what: str  # the same words for the same fault
 
 
 @dataclass(frozen=True)
@@ -37,6 +53,8 @@ class Dataset:
     action_masks: Bools | None = None  # [row, choice]: what was allowed; None: everything
     next_action_masks: Bools | None = None  # [row, choice]: and at the next observation
     choices: int = 0  # of actions that are one-hot [row, choice], as training has them
+    parts: tuple[Part, ...] = ()  # what vector observations are put together from, where that has names
+    faults: tuple[Fault, ...] = ()  # bad episodes that are still among the others
 
     def __post_init__(self) -> None:
         columns = ("actions", "rewards", "next_observations", "terminals", "truncated", *self.masks)
@@ -90,9 +108,10 @@ class Dataset:
             yield slice(int(start), int(end) + 1)
 
     def select(self, rows: slice | Ints | Bools) -> Dataset:
-        """The given rows; whole episodes are the caller's duty."""
+        """The given rows; whole episodes are the caller's duty, and what was wrong with some is not known of these."""
         return replace(
             self,
+            faults=(),
             observations=self.observations[rows],
             actions=self.actions[rows],
             rewards=self.rewards[rows],
@@ -106,7 +125,11 @@ class Dataset:
         """The given episodes, in the given order."""
         starts, ends = self.episode_starts, self.episode_ends
         rows = np.concatenate([np.arange(starts[e], ends[e] + 1) for e in episodes])
-        return self.select(rows)
+        by_episode: dict[int, list[Fault]] = {}
+        for fault in self.faults:
+            by_episode.setdefault(fault.episode, []).append(fault)
+        faults = [f._replace(episode=new) for new, old in enumerate(episodes) for f in by_episode.get(int(old), ())]
+        return replace(self.select(rows), faults=tuple(faults))
 
     def next_actions(self) -> tuple[NDArray[Any], Bools]:
         """The logged action after each row, and whether there is one.
@@ -133,6 +156,7 @@ def concatenate(parts: Sequence[Dataset], *, source: str) -> Dataset:
     """Datasets one after the other; each part ends an episode, so boundaries stay where they are."""
     if not parts:
         raise UserError("no parts to join", where=source)
+    before = np.cumsum([0, *(len(p.episode_ends) for p in parts)])
     return Dataset(
         observations=np.concatenate([p.observations for p in parts]),
         actions=np.concatenate([p.actions for p in parts]),
@@ -144,6 +168,10 @@ def concatenate(parts: Sequence[Dataset], *, source: str) -> Dataset:
         notes=tuple(note for p in parts for note in p.notes),
         choices=parts[0].choices,
         **{name: _joined(name, parts) for name in parts[0].masks},
+        parts=parts[0].parts if all(p.parts == parts[0].parts for p in parts) else (),
+        faults=tuple(
+            f._replace(episode=f.episode + int(n)) for p, n in zip(parts, before[:-1], strict=True) for f in p.faults
+        ),
     )
 
 

@@ -5,13 +5,14 @@ An error is what no training can make sense of, and is refused. A warning is wha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calql.data.columns import counted
-from calql.data.dataset import Dataset
+from calql.data.dataset import Dataset, Fault
 from calql.data.jumps import jumps
 from calql.system.errors import UserError
 
@@ -21,6 +22,9 @@ MOST_REPEATED = 0.01  # share of rows
 SHUFFLED = 0.7  # of the distance between any two rows, at which consecutive ones are no longer neighbours
 FEWEST = 50  # rows, below which that distance says little
 SAMPLE = 100_000
+CLIPPED = 0.1  # share of rows at the very largest or smallest value, from which on a column looks cut off
+VARIED = 50  # different values, below which a column is rather a switch
+LISTED = 8  # episodes and features named in a message
 LAST_TERMINAL = "the last row is terminal and left out"  # as the reader of D4RL's layout notes it
 
 
@@ -33,13 +37,15 @@ class Findings:
 def findings(dataset: Dataset, episode_limit: int | None = None) -> Findings:
     """Errors and warnings; with the time limit of an environment, also whether episodes keep to it."""
     broken, inside = broken_sequence(dataset), int((~(dataset.terminals | dataset.truncated)).sum())
-    errors = [*_constant_successors(dataset), *_out_of_order(dataset, broken, inside)]
+    errors = [*_bad_episodes(dataset), *_constant_successors(dataset), *_out_of_order(dataset, broken, inside)]
     warnings = [
         *_rewards(dataset),
         *_ends(dataset),
         *([] if errors else _missing_ends(broken)),
         *([] if errors else _shuffled(dataset)),
         *_features(dataset),
+        *_actions(dataset),
+        *_clipped(dataset),
         *_repeated(dataset),
         *([] if episode_limit is None else _too_long(dataset, episode_limit)),
     ]
@@ -52,6 +58,72 @@ def require_sound(dataset: Dataset, episode_limit: int) -> list[str]:
     if found.errors:
         raise found.errors[0]
     return list(found.warnings)
+
+
+def episode_faults(dataset: Dataset) -> tuple[Fault, ...]:
+    """What is wrong with single episodes: what their reader saw, and values that are not finite."""
+    known = {fault.episode for fault in dataset.faults}
+    found = list(dataset.faults)
+    for name in ("observations", "actions", "rewards", "next_observations"):
+        values = getattr(dataset, name)
+        if values.dtype.kind != "f" or np.isfinite(values).all():
+            continue
+        bad = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
+        episodes = np.unique(np.searchsorted(dataset.episode_ends, np.flatnonzero(bad)))
+        found += [Fault(int(e), str(e), not_finite(name)) for e in episodes if e not in known]
+        known.update(map(int, episodes))
+    return tuple(found)
+
+
+def not_finite(column: str) -> str:
+    """The words for a fault that readers and checks both find."""
+    return f"NaN or inf in '{column}'"
+
+
+def without_bad_episodes(dataset: Dataset) -> Dataset:
+    """The dataset without the episodes that have faults; how many they were, and why, is in its notes."""
+    faults = episode_faults(dataset)
+    bad = {fault.episode for fault in faults}
+    if not bad:
+        return dataset
+    episodes = len(dataset.episode_ends)
+    good = [episode for episode in range(episodes) if episode not in bad]
+    if not good:
+        raise UserError(
+            f"every one of its {counted(episodes, 'episode')} is bad: {'; '.join(_by_kind(faults))}",
+            where=dataset.source,
+            mend="look at it with calql data inspect",
+        )
+    note = f"{len(bad)} of {counted(episodes, 'episode')} dropped: {'; '.join(_by_kind(faults))}"
+    kept = dataset.select_episodes(good)
+    return replace(kept, notes=(*dataset.notes, note))
+
+
+def _by_kind(faults: tuple[Fault, ...]) -> list[str]:
+    """The same fault of several episodes in one phrase."""
+    kinds: dict[str, list[str]] = {}
+    for fault in faults:
+        kinds.setdefault(fault.what, []).append(fault.name)
+    return [f"{what} (episode{'s' * (len(names) > 1)} {_some(names)})" for what, names in kinds.items()]
+
+
+def _some(names: Sequence[object]) -> str:
+    return ", ".join(map(str, names[:LISTED])) + (", ..." if len(names) > LISTED else "")
+
+
+def _bad_episodes(dataset: Dataset) -> list[UserError]:
+    faults = episode_faults(dataset)
+    if not faults:
+        return []
+    bad = len({fault.episode for fault in faults})
+    are = "is" if bad == 1 else "are"
+    return [
+        UserError(
+            f"{bad} of {counted(len(dataset.episode_ends), 'episode')} {are} bad: {'; '.join(_by_kind(faults))}",
+            where=dataset.source,
+            mend="mend them, or go on without them with --drop-bad-episodes",
+        )
+    ]
 
 
 def broken_sequence(dataset: Dataset) -> int:
@@ -159,6 +231,30 @@ def _features(dataset: Dataset) -> list[str]:
         )
     if dataset.observations.ndim == 2 and np.abs(dataset.observations).max() > LARGE:
         found.append(f"some observations exceed {LARGE:g} in size: networks learn badly from such values")
+    return found
+
+
+def _actions(dataset: Dataset) -> list[str]:
+    constant = np.flatnonzero((dataset.actions == dataset.actions[0]).all(axis=0))
+    if not len(constant) or len(dataset) < 2:
+        return []
+    return [f"{counted(len(constant), 'action')} never change{'s' * (len(constant) == 1)} ({_some(list(constant))})"]
+
+
+def _clipped(dataset: Dataset) -> list[str]:
+    """Columns that stand at their largest or smallest value in many rows, as those do that a sensor cuts off."""
+    found = []
+    for name, values in (("observation feature", dataset.observations), ("action", dataset.actions)):
+        if values.ndim != 2 or len(values) < FEWEST:
+            continue
+        at_end = [np.mean(values == end, axis=0) for end in (values.max(axis=0), values.min(axis=0))]
+        stuck = np.flatnonzero(np.maximum(*at_end) > CLIPPED)
+        cut = [int(i) for i in stuck if len(np.unique(values[:SAMPLE, i])) > VARIED]
+        if cut:
+            found.append(
+                f"{counted(len(cut), name)} ({_some(cut)}) stand{'s' * (len(cut) == 1)} at the largest or smallest "
+                f"value in more than {CLIPPED:.0%} of rows: they may have been clipped"
+            )
     return found
 
 

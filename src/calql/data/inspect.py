@@ -13,11 +13,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from calql.data.columns import counted
-from calql.data.dataset import Bools, Dataset
+from calql.data.dataset import Bools, Dataset, Part
 from calql.data.findings import LAST_TERMINAL, constant_features, duplicate_rows, findings
 
 COLUMNS = ("observations", "actions", "rewards", "next_observations")
+SHOWN = 16  # parts of observations
 TIMEOUTS_LEFT_OUT = re.compile(r"time-out rows? left out")  # as the reader of D4RL's layout notes it
 
 
@@ -51,6 +51,7 @@ class Description:
     action_high: float
     observation_shape: tuple[int, ...]
     observation_dtype: str
+    observation_parts: tuple[Part, ...]  # what they are put together from, where that has names
     not_finite: dict[str, int]  # column -> how many values are NaN or inf
     constant_features: tuple[int, ...]  # observation features that never change
     duplicate_rows: int  # observation, action and reward all seen in an earlier row
@@ -81,13 +82,13 @@ def describe(dataset: Dataset, found: Sequence[str] = (), episode_limit: int | N
         "action_high": _range(dataset.actions).high,
         "observation_shape": dataset.observations.shape[1:],
         "observation_dtype": str(dataset.observations.dtype),
+        "observation_parts": dataset.parts,
         "not_finite": not_finite(dataset),
         "constant_features": constant_features(dataset),
         "duplicate_rows": duplicate_rows(dataset),
     }
     seen = findings(dataset, episode_limit)
-    not_read = found or _not_finite_sentences(numbers["not_finite"])
-    errors = (*not_read, *(sentence(f"{error.what}; {error.mend}") for error in seen.errors))
+    errors = (*found, *(sentence(f"{error.what}; {error.mend}") for error in seen.errors))
     warnings = tuple(map(sentence, seen.warnings))
     return Description(source=dataset.source, notes=dataset.notes, errors=errors, warnings=warnings, **numbers)
 
@@ -123,10 +124,6 @@ def _range(values: NDArray[Any]) -> Range:
     return Range(float(finite.min()), float(finite.mean(dtype=np.float64)), float(finite.max()))
 
 
-def _not_finite_sentences(counts: dict[str, int]) -> list[str]:
-    return [f"'{name}' holds {counted(count, 'NaN or inf value')}." for name, count in counts.items()]
-
-
 def render(description: Description) -> RenderableType:
     """A table of the numbers, then what the reader left out, then what is wrong."""
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
@@ -148,6 +145,12 @@ def render(description: Description) -> RenderableType:
     return Group(*parts)
 
 
+def _parts(parts: tuple[Part, ...]) -> str:
+    """Which features are which."""
+    listed = ", ".join(f"{part.name} {part.start}:{part.stop}" for part in parts[:SHOWN])
+    return f"  ({listed}{', ...' if len(parts) > SHOWN else ''})" if parts else ""
+
+
 def facts(d: Description) -> list[tuple[str, str]]:
     """The numbers in words, one line each."""
     success = "not known: rewards do not take just two values"
@@ -166,7 +169,7 @@ def facts(d: Description) -> list[tuple[str, str]]:
         ("reward", f"{d.rewards}  (min / mean / max)"),
         ("success", success),
         ("episode ends", f"{d.terminal_share:.1%} terminal, {d.truncated_share:.1%} truncated{lost}"),
-        ("observations", f"{d.observation_dtype} {list(d.observation_shape)}"),
+        ("observations", f"{d.observation_dtype} {list(d.observation_shape)}{_parts(d.observation_parts)}"),
         ("actions", f"{kind}, {d.action_low:g} to {d.action_high:g}"),
         ("NaN or inf", bad or "none"),
         ("repeated rows", f"{d.duplicate_rows}"),

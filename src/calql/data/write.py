@@ -1,10 +1,14 @@
-"""A dataset as one `.npz` file that is there whole or not at all."""
+"""A dataset as one file that is there whole or not at all."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calql.data.dataset import Dataset
 from calql.system.errors import UserError
@@ -16,23 +20,34 @@ def write_npz(dataset: Dataset, path: str | Path) -> Path:
     target = Path(path).expanduser()
     if target.suffix != ".npz":
         raise UserError("a written dataset is an .npz file", where=str(target), mend="end its name in .npz")
+    with written(target) as file:
+        np.savez(file, **d4rl_columns(dataset))  # type: ignore[arg-type]
+    return target
+
+
+def d4rl_columns(dataset: Dataset) -> dict[str, NDArray[Any]]:
+    """All columns under D4RL's names."""
+    return {
+        "observations": dataset.observations,
+        "actions": dataset.actions,
+        "rewards": dataset.rewards,
+        "next_observations": dataset.next_observations,
+        "terminals": dataset.terminals,
+        "timeouts": dataset.truncated,
+        **dataset.masks,
+    }
+
+
+@contextmanager
+def written(target: Path) -> Iterator[BinaryIO]:
+    """The file to write; its folder is made, and what the disk refuses is told in one line."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with written_whole(target) as file:
-            np.savez(
-                file,
-                observations=dataset.observations,
-                actions=dataset.actions,
-                rewards=dataset.rewards,
-                next_observations=dataset.next_observations,
-                terminals=dataset.terminals,
-                timeouts=dataset.truncated,
-                **dataset.masks,
-            )
+            yield file
     except OSError as error:
         raise UserError(
             f"cannot be written ({error.strerror or error})",
             where=str(target),
             mend="free some space or choose another folder",
         ) from error
-    return target

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from calql.data.dataset import Dataset
-from calql.data.load import MINARI, load
+from calql.data.formats.minari import MINARI
+from calql.data.load import load
 from calql.domains.checks import Certifier, Check, Recording
 from calql.domains.registry import DOMAINS
 from calql.system.errors import UserError, unknown

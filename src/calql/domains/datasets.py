@@ -6,7 +6,7 @@ from pathlib import Path
 
 from calql.data.bar import Bar
 from calql.data.dataset import Dataset
-from calql.data.load import MINARI, READERS
+from calql.data.load import is_file_name
 from calql.data.store import Recipe, folder, manifest, obtain
 from calql.domains.originals import downloaded
 from calql.domains.registry import DOMAINS, all_recipes
@@ -23,7 +23,7 @@ def recipe(name: str) -> Recipe:
 def named(source: str) -> Recipe | None:
     """The recipe that a dataset's name means; None for the name of a file and for a Minari dataset."""
     path = Path(source).expanduser()
-    if source.startswith(MINARI) or path.suffix.lower() in READERS or len(path.parts) != 1 or path.exists():
+    if is_file_name(source) or len(path.parts) != 1 or path.exists():
         return None
     known = all_recipes()
     if source not in known:

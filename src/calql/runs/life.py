@@ -45,15 +45,10 @@ from calql.system.errors import Diverged, UserError
 from calql.system.options import Checked
 from calql.system.run_files import CONFIG, METRICS, POLICY, POLICY_AT_SWITCH
 
-OWN = (
-    "episode_limit",
-    "reward_scale",
-    "reward_shift",
-    "score",
-    "offline",
-    "action_low",
-    "action_high",
-)  # options that describe a task
+OWN = (  # options that describe a task and its data
+    "episode_limit", "reward_scale", "reward_shift", "score", "offline", "action_low", "action_high",
+    "columns", "observations", "reward", "drop_bad_episodes",
+)  # fmt: skip
 STOPPED = "stopped: go on with --resume"
 
 

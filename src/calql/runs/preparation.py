@@ -73,6 +73,7 @@ def prepare(
     """
     method = check_methods_options(choice.method, run, options, discrete=task.discrete)
     remember(choice.env)
+    remember(choice.reward)
     brought = data is not None  # by the user: what this package makes itself it has checked
     data = task.load_data() if data is None else data
     data = split_at_jumps(data) if run.split_at_jumps else data

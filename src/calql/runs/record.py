@@ -77,6 +77,7 @@ def describe(experiment: Prepared, command: str, fits: Sequence[str] = ()) -> di
             "transitions": len(experiment.data),
             "episodes": len(experiment.data.episode_ends),
             "fingerprint": fingerprint(experiment.data),
+            "observation_parts": [list(part) for part in experiment.data.parts],
             "action_dim": None if experiment.data.discrete else int(experiment.data.actions.shape[1]),
             "reward_min": float(experiment.task.rewards.map(experiment.data.rewards).min()),
             "reward_max": float(experiment.task.rewards.map(experiment.data.rewards).max()),
@@ -170,9 +171,10 @@ def from_config(
     config = read_config(folder)
     choice = options_from(Choice, "choice", config, folder)
     require_trusted(choice.env, folder)
+    require_trusted(choice.reward, folder)
     run, options = recorded_options(config, folder)
     run = changed(run, changes, str(folder))
-    data = given.data_of(folder, config) if dataset is None else _loaded(dataset)
+    data = given.data_of(folder, config) if dataset is None else _loaded(dataset, choice)
     make_env = given.env_of(folder, config) if env is None else env
     known = config.get("environment", {})  # runs of before have to look at it
     if (choice.env is not None or make_env is not None) and known:
@@ -203,8 +205,8 @@ def from_config(
     return experiment, config
 
 
-def _loaded(dataset: str | Path | Dataset) -> Dataset:
-    return dataset if isinstance(dataset, Dataset) else load(dataset)
+def _loaded(dataset: str | Path | Dataset, choice: Choice) -> Dataset:
+    return dataset if isinstance(dataset, Dataset) else load(dataset, choice.reading)
 
 
 def not_found(config: Mapping[str, Any], folder: Path) -> UserError:

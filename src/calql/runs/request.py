@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from calql.data import Dataset, load
+from calql.data import Dataset, Reading, load
 from calql.data.store import Recipe
 from calql.domains import datasets as recipes
 from calql.domains.own import logs
@@ -41,6 +41,15 @@ class Choice(Checked):
     offline: bool = False  # logs alone: there is no environment
     action_low: tuple[float, ...] = ()  # of logs alone: what an environment would have said
     action_high: tuple[float, ...] = ()
+    columns: tuple[str, ...] = ()
+    observations: tuple[str, ...] = ()
+    reward: str | None = None
+    drop_bad_episodes: bool = False
+
+    @property
+    def reading(self) -> Reading:
+        """How the user's own dataset is read."""
+        return Reading(self.columns, self.observations, self.reward, self.drop_bad_episodes)
 
 
 def defaults(choice: Choice, task: Task | None = None) -> tuple[RunOptions, Any]:
@@ -66,6 +75,7 @@ def resolve_task(
     _refuse_bounds(choice)
     named = None if choice.dataset is None else recipes.named(choice.dataset)
     task = _named_task(choice, named, own_env=own_env is not None, own_data=data is not None)
+    _require_own_data(choice, named, given=data is not None)
     data = data if data is not None else _logged(choice, named)
     if task is not None:
         return task, data, []
@@ -158,6 +168,16 @@ def _size(choice: Choice) -> Size:
 OWN = "training on your own needs --dataset FILE and --env package:Name-v0, or --offline for logs alone"
 
 
+def _require_own_data(choice: Choice, named: Recipe | None, *, given: bool) -> None:
+    """How columns are read is a question of files only."""
+    if choice.reading == Reading() or (choice.dataset is not None and named is None and not given):
+        return
+    raise UserError(
+        "--columns, --observations, --reward and --drop-bad-episodes are for a file or folder of your own",
+        mend="give one with --dataset; of a Dataset in Python, choose before you give it",
+    )
+
+
 def _missing(option: str) -> UserError:
     return UserError(f"{option} is missing", mend=OWN)
 
@@ -177,7 +197,7 @@ def _logged(choice: Choice, named: Recipe | None) -> Dataset | None:
     """The data that the user names: a file's, or a dataset of this package by its name."""
     if choice.dataset is None:
         return None
-    return load(choice.dataset) if named is None else recipes.load(named.name)
+    return load(choice.dataset, choice.reading) if named is None else recipes.load(named.name)
 
 
 def check_methods_options(name: str, run: RunOptions, options: Any, *, discrete: bool = False) -> Method:

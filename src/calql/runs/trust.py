@@ -28,11 +28,12 @@ def remember(env: str | None) -> None:
 
 
 def trust_run(folder: Path | str) -> None:
-    """The user vouches for the environment that a run names."""
+    """The user vouches for the environment and the reward function that a run names."""
     config = read_config(Path(folder))
     given = config.get("given")
-    for env in (config["choice"].get("env"), given.get("env") if isinstance(given, dict) else None):
-        remember(env if isinstance(env, str) else None)
+    choice = config["choice"]
+    for name in (choice.get("env"), choice.get("reward"), given.get("env") if isinstance(given, dict) else None):
+        remember(name if isinstance(name, str) else None)
 
 
 def require_trusted(env: str | None, folder: Path) -> None:

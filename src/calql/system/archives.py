@@ -58,9 +58,12 @@ def read_archive(path: Path, choose: Choose = list, *, mend: str = AGAIN) -> Arr
         raise UserError(f"cannot be read ({error})", where=str(path), mend=mend) from error
 
 
-def require_room(unpacked: int, path: Path) -> None:
-    """Refuse a file that unpacks to more than there is memory, or to far more than any data would."""
-    packed, there = path.stat().st_size, host_memory()
+def require_room(unpacked: int, path: Path, packed: int | None = None) -> None:
+    """Refuse a file that unpacks to more than there is memory, or to far more than any data would.
+
+    `packed` is the size of what is unpacked, where that is not one file.
+    """
+    packed, there = path.stat().st_size if packed is None else packed, host_memory()
     if unpacked > there:
         raise UserError(
             f"holds {in_words(unpacked)} of arrays, and this machine has {in_words(there)} of memory",

@@ -13,14 +13,17 @@ from typing import Any
 from calql.system.errors import UserError
 
 EXTRAS: Mapping[str, str] = {  # the package as it is imported, and the extra that brings it
+    "av": "formats",
     "gymnasium_robotics": "domains",
     "imageio": "films",
     "minari": "minari",
     "mujoco": "domains",
     "onnx": "export",
+    "pyarrow": "formats",
     "ray": "ray",
     "tensorboardX": "tensorboard",
     "wandb": "wandb",
+    "zarr": "formats",
 }
 
 

@@ -11,9 +11,14 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from calql.data.assemble import assemble
 from calql.data.columns import KNOWN, OnProblem, require_keys, stop
 from calql.data.d4rl import from_d4rl_arrays
 from calql.data.dataset import Dataset
+from calql.data.flat import flat_recording, wanted
+from calql.data.formats.base import Format, begins
+from calql.data.reading import AS_IT_IS, Reading
+from calql.data.write import d4rl_columns, written
 from calql.system.archives import AGAIN, require_room
 from calql.system.errors import UserError
 
@@ -21,20 +26,49 @@ from calql.system.errors import UserError
 DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, AttributeError, NotImplementedError)
 
 
-def read_hdf5(path: Path, *, on_problem: OnProblem = stop) -> Dataset:
-    """A D4RL dataset file, read without D4RL."""
-    return from_d4rl_arrays(read_hdf5_arrays(path), str(path), on_problem=on_problem)
+SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
-def read_hdf5_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """The columns of the file, as stored; `infos`, `metadata` and the like are not read."""
+def read_hdf5(path: Path, reading: Reading = AS_IT_IS, on_problem: OnProblem = stop) -> Dataset:
+    """A D4RL dataset file, read without D4RL; with columns of the user's choice, as a table."""
+    if not reading.chooses:
+        return from_d4rl_arrays(read_hdf5_arrays(path), str(path), on_problem=on_problem)
+    arrays = read_hdf5_arrays(path, reading)
+    return assemble(flat_recording(arrays, reading, str(path)), reading, str(path), on_problem)
+
+
+def write_hdf5(dataset: Dataset, path: Path) -> Path:
+    """Under D4RL's names, with next observations; there whole or not at all."""
+    with written(path) as file, h5py.File(file, "w") as made:
+        for name, column in d4rl_columns(dataset).items():
+            made.create_dataset(name, data=column)
+    return path
+
+
+def read_hdf5_arrays(path: Path, reading: Reading | None = None) -> dict[str, NDArray[Any]]:
+    """The columns of the file, as stored; `infos`, `metadata` and the like are read only if a user names them."""
     with opened(path) as file:
         names = list(file.keys())
         _refuse_minari(names, path)
-        require_keys(names, str(path))
-        found = {name: own_array(file, name, path) for name in names if name in KNOWN}
+        if reading is None:
+            require_keys(names, str(path))
+        else:
+            names = wanted(_arrays(file), reading, str(path))
+        found = {name: own_array(file, name, path) for name in names if reading is not None or name in KNOWN}
         require_room(sum(int(node.nbytes) for node in found.values()), path)
         return {name: np.asarray(node[()]) for name, node in found.items()}
+
+
+def _arrays(file: h5py.File) -> list[str]:
+    """All names of arrays, those in groups with their path; a link is named, and refused when it is read."""
+    found = []
+    for name in file:
+        hard = isinstance(file.get(name, getlink=True), h5py.HardLink)
+        if hard and file.get(name, getclass=True) is h5py.Group:
+            found += [f"{name}/{inner}" for inner in file[name]]
+        else:
+            found.append(name)
+    return found
 
 
 @contextmanager
@@ -67,6 +101,16 @@ def own_array(file: h5py.File, name: str, path: Path) -> h5py.Dataset:
     return node
 
 
+def own_group(parent: h5py.Group, name: str, path: Path) -> h5py.Group:
+    """A group that lies in the file itself."""
+    if not isinstance(parent.get(name, getlink=True), h5py.HardLink):
+        raise _elsewhere(f"'{name}' is a link", path)
+    found = parent[name]
+    if not isinstance(found, h5py.Group):
+        raise UserError(f"'{name}' is an array, not a group", where=str(path), mend="write the file again")
+    return found
+
+
 def require_own(path: Path) -> None:
     """Refuse a file of any layout that points outside itself, or that unpacks to more than there is room for."""
     with opened(path) as file:
@@ -95,3 +139,14 @@ def _refuse_minari(names: list[str], path: Path) -> None:
         raise UserError(
             "is the inside of a Minari dataset", where=str(path), mend="load it by its name, as 'minari:ID'"
         )
+
+
+FORMAT = Format(
+    summary="HDF5 file under D4RL's names",
+    sniff=lambda path: begins(path, len(SIGNATURE)) == SIGNATURE,
+    read=read_hdf5,
+    write=write_hdf5,
+    suffixes=(".hdf5", ".h5"),
+    masks=True,
+    general=True,
+)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Iterable
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,22 +14,20 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from calql.data.columns import (
-    OnProblem,
-    action_column,
-    check_finite,
-    flag_column,
-    observation_column,
-    same_length,
-    scalar_column,
-    stop,
-    to_float32,
-)
-from calql.data.dataset import Bools, Dataset
+from calql.data.assemble import assemble
+from calql.data.columns import OnProblem, stop
+from calql.data.dataset import Dataset, Ints
+from calql.data.folders import require_plain
+from calql.data.formats.base import Format
 from calql.data.formats.hdf5 import require_own
+from calql.data.reading import AS_IT_IS, Reading
+from calql.data.recording import Column, Recording, joined
 from calql.system.errors import UserError, unknown
 from calql.system.extras import extra
 
+MINARI = "minari:"
+STEPS = ("actions", "rewards", "terminations", "truncations")  # what an episode has one of for each step
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, AssertionError)
 WHAT = "a Minari dataset"
 
 
@@ -37,29 +36,85 @@ def read_minari(name: str, *, observation_key: str | None = None, on_problem: On
 
     `observation_key` picks one entry of dictionary observations; `a+b` joins several, in that order.
     """
-    source = f"minari:{name}"
-    episodes = [episode for episode in _episodes(name, source) if len(episode) > 0]
+    return read_stored(name, Reading(observations=_keys(observation_key)), on_problem)
+
+
+def read_stored(name: str, reading: Reading = AS_IT_IS, on_problem: OnProblem = stop) -> Dataset:
+    """A dataset of the local store by its name; `NAME#a+b` chooses entries of dictionary observations."""
+    name, _, key = name.partition("#")
+    if key and not reading.observations:
+        reading = replace(reading, observations=_keys(key))
+    source = f"{MINARI}{name}"
+    return _made(_episodes(name, source), reading, source, on_problem)
+
+
+def read_folder(path: Path, reading: Reading = AS_IT_IS, on_problem: OnProblem = stop) -> Dataset:
+    """A dataset that lies in a folder of anybody's."""
+    require_plain(path)
+    minari = _minari()
+    try:
+        for file in (path / "data").glob("*.hdf5"):
+            require_own(file)
+        episodes = list(minari.MinariDataset(path / "data").iterate_episodes())
+    except UNREADABLE as error:
+        raise _unreadable(error, str(path)) from error
+    return _made(episodes, reading, str(path), on_problem)
+
+
+def _keys(key: str | None) -> tuple[str, ...]:
+    return tuple(part for part in (key or "").split("+") if part)
+
+
+def _made(recorded: list[Any], reading: Reading, source: str, on_problem: OnProblem) -> Dataset:
+    """Steps with the observation before and after each; an episode stores one observation more than it has steps."""
+    episodes = [episode for episode in recorded if len(episode) > 0]
     if not episodes:
         raise UserError("holds no episode", where=source, mend="record at least one whole episode")
-    observed = [_observations(e.observations, observation_key, source) for e in episodes]
-    _check_steps(episodes, observed, source)
-    actions = [_plain(e.actions, "actions", source) for e in episodes]
-    terminals = [flag_column(e.terminations, "terminations", source) for e in episodes]
-    truncated = [flag_column(e.truncations, "truncations", source) for e in episodes]
-    unclosed = _close(terminals, truncated)
-    dataset = Dataset(
-        observations=observation_column(np.concatenate([o[:-1] for o in observed]), "observations", source),
-        actions=action_column(np.concatenate(actions), source),
-        rewards=_rewards(episodes, source),
-        next_observations=observation_column(np.concatenate([o[1:] for o in observed]), "observations", source),
-        terminals=np.concatenate(terminals),
-        truncated=np.concatenate(truncated),
-        source=source,
-        notes=_close_note(unclosed),
+    observed = [_observations(e.observations, source) for e in episodes]
+    _refuse_choice(observed[0], reading, source)
+    lengths, troubles = joined([_rows(e, seen, source) for e, seen in zip(episodes, observed, strict=True)])
+    steps = {name: [_plain(getattr(e, name), name, source) for e in episodes] for name in STEPS}
+    seen = {f"observations{key}": _each(observed, key, source) for key in observed[0]}
+    plain = {"observation": "observations"} if "observations" in seen else {}
+    recording = Recording(
+        {name: _column(values, lengths, name, source) for name, values in (steps | seen).items()},
+        lengths,
+        {"terminal": "terminations", "timeout": "truncations"} | plain,
+        {name: _column([v[1:] for v in values], lengths, name, source) for name, values in seen.items()},
+        "" if plain else "observations/",
+        [str(e.id) for e in episodes],
+        troubles,
+        _close_note(sum(not (e.terminations[-1] or e.truncations[-1]) for e in episodes)),
     )
-    for column in ("observations", "actions", "rewards", "next_observations"):
-        check_finite(getattr(dataset, column), column, source, on_problem)
-    return dataset
+    return assemble(recording, reading, source, on_problem)
+
+
+def _rows(episode: Any, observed: Mapping[str, NDArray[Any]], source: str) -> dict[str, int]:
+    """How many steps each column of an episode is long enough for."""
+    seen = {f"observations{key}": max(len(values) - 1, 0) for key, values in observed.items()}
+    return seen | {name: len(_plain(getattr(episode, name), name, source)) for name in STEPS}
+
+
+def _each(observed: list[dict[str, NDArray[Any]]], key: str, source: str) -> list[NDArray[Any]]:
+    if any(key not in each for each in observed):
+        raise UserError(f"'observations{key}' is missing in an episode", where=source, mend="write it again")
+    return [each[key] for each in observed]
+
+
+def _column(values: list[NDArray[Any]], lengths: Ints, name: str, source: str) -> Column:
+    shapes = sorted({value.shape[1:] for value in values})
+    if len(shapes) > 1:
+        raise UserError(f"'{name}' has shapes {shapes[0]} and {shapes[1]}", where=source, mend="write it again")
+    return Column.of(np.concatenate([value[:length] for value, length in zip(values, lengths, strict=True)]))
+
+
+def _refuse_choice(observed: Mapping[str, Any], reading: Reading, source: str) -> None:
+    if "" in observed and reading.observations:
+        raise UserError(
+            f"observations have no key '{reading.observations[0]}': they are plain arrays",
+            where=source,
+            mend="leave out '#...'",
+        )
 
 
 def in_minari(name: str) -> bool:
@@ -110,72 +165,28 @@ def _episodes(name: str, source: str) -> list[Any]:
         raise UserError(
             "is not in the local Minari store, which is empty", where=source, mend=f"minari download {name}"
         ) from error
-    except (OSError, ValueError, KeyError, TypeError, AssertionError) as error:
-        raise UserError(f"cannot be read ({error})", where=source, mend="download or write it again") from error
+    except UNREADABLE as error:
+        raise _unreadable(error, source) from error
 
 
-def _observations(raw: Any, key: str | None, source: str) -> NDArray[Any]:
-    """[step + 1, ...] of one episode."""
+def _unreadable(error: Exception, source: str) -> UserError:
+    return UserError(f"cannot be read ({error})", where=source, mend="download or write it again")
+
+
+def _observations(raw: Any, source: str) -> dict[str, NDArray[Any]]:
+    """[step + 1, ...] of one episode, by the path of each entry of a dictionary; a plain array has none."""
     if not isinstance(raw, dict):
-        if key is not None:
-            raise UserError(
-                f"observations have no key '{key}': they are plain arrays",
-                where=source,
-                mend="leave out '#...'",
-            )
-        return _plain(raw, "observations", source)
-    if key is None:
-        shapes = ", ".join(
-            f"'{k}' {np.shape(v)[1:] if not isinstance(v, dict) else '(nested)'}" for k, v in raw.items()
-        )
-        raise UserError(
-            f"observations are dictionaries of {shapes}",
-            where=source,
-            mend=f"choose one as '{source}#{next(iter(raw))}', or several to be joined as "
-            f"'{source}#{'+'.join(raw)}', and flatten the environment's the same way",
-        )
-    parts = [_part(raw, name, source) for name in key.split("+")]
-    if len(parts) == 1:
-        return parts[0]
-    return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
-
-
-def _part(raw: dict[str, Any], key: str, source: str) -> NDArray[Any]:
-    if key not in raw:
-        raise unknown("observation key", key, raw, where=source)
-    return _plain(raw[key], f"observations['{key}']", source)
+        return {"": _plain(raw, "observations", source)}
+    found: dict[str, NDArray[Any]] = {}
+    for key, value in raw.items():
+        found |= {f"/{key}{inner}": values for inner, values in _observations(value, source).items()}
+    return found
 
 
 def _plain(raw: Any, name: str, source: str) -> NDArray[Any]:
     if isinstance(raw, dict | tuple | list):
         raise UserError(f"'{name}' is a {type(raw).__name__}", where=source, mend="only plain arrays can be read")
     return np.asarray(raw)
-
-
-def _check_steps(episodes: list[Any], observed: list[NDArray[Any]], source: str) -> None:
-    for episode, observations in zip(episodes, observed, strict=True):
-        steps = len(episode)
-        if len(observations) != steps + 1:
-            raise UserError(
-                f"episode {episode.id} has {steps} rewards and {len(observations)} observations",
-                where=source,
-                mend="an episode stores one observation more than it has steps",
-            )
-        counts = {k: len(getattr(episode, k)) for k in ("actions", "terminations", "truncations")}
-        same_length(counts, steps, f"{source}, episode {episode.id}")
-
-
-def _rewards(episodes: Iterable[Any], source: str) -> NDArray[np.float32]:
-    rewards = np.concatenate([np.asarray(episode.rewards) for episode in episodes])
-    return to_float32(scalar_column(rewards, "rewards", source))
-
-
-def _close(terminals: list[Bools], truncated: list[Bools]) -> int:
-    """Mark the last step of episodes that only stop; return how many there were."""
-    unclosed = [i for i, ends in enumerate(terminals) if not (ends[-1] or truncated[i][-1])]
-    for i in unclosed:
-        truncated[i][-1] = True
-    return len(unclosed)
 
 
 def _close_note(unclosed: int) -> tuple[str, ...]:
@@ -218,3 +229,16 @@ def _space(values: NDArray[Any]) -> spaces.Box:
     if values.dtype == np.uint8:
         return spaces.Box(0, 255, values.shape[1:], np.uint8)
     return spaces.Box(-np.inf, np.inf, values.shape[1:], np.float32)
+
+
+def write_named(dataset: Dataset, path: Path) -> None:
+    """To the local store, under a name."""
+    write_minari(dataset, str(path).removeprefix(MINARI))
+
+
+FORMAT = Format(
+    summary="Minari dataset: by name (minari:NAME), or its folder",
+    sniff=lambda path: (path / "data" / "main_data.hdf5").is_file(),
+    read=read_folder,
+    write=write_named,
+)

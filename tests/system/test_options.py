@@ -58,12 +58,12 @@ def test_no_range_is_left_over() -> None:
 
 @pytest.mark.parametrize("kind", [k for k in CLASSES if issubclass(k, Checked)], ids=lambda kind: kind.__name__)
 def test_no_number_may_be_nan(kind: type[Any]) -> None:
+    hints = typing.get_type_hints(kind)
     needed = {
-        field.name: "x"
+        field.name: ("x",) if typing.get_origin(hints[field.name]) is tuple else "x"
         for field in dataclasses.fields(kind)
         if field.default is field.default_factory is dataclasses.MISSING
     }
-    hints = typing.get_type_hints(kind)
     for name in numeric(kind):
         several = typing.get_origin(hints[name]) is tuple
         with pytest.raises(UserError, match=f"--{name.replace('_', '-')} is .*it must be"):

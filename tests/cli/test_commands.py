@@ -36,8 +36,9 @@ def test_bring_your_own_from_the_command_line(tmp_path: Path, capsys: pytest.Cap
     words = ["train", "--dataset", str(data), "--env", "corridor:Corridor-v0", "--method", "cal-ql"]
     for name, value in TINY.items():
         words += [f"--{name.replace('_', '-')}", *map(str, value if isinstance(value, tuple) else [value])]
-    assert main([*words, "--out", str(tmp_path / "run"), "--tensorboard"]) == 0
+    assert main([*words, "--out", str(tmp_path / "run"), "--tensorboard", "--live"]) == 0
     printed = capsys.readouterr().out
+    assert printed.startswith("live: http://127.0.0.1:")
     assert "report:" in printed
     assert "cal-ql" in printed
     page = (tmp_path / "run" / "report.html").read_text()

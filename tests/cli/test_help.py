@@ -12,7 +12,8 @@ from calql.cli import main
 
 USUAL = {
     "--task", "--method", "--preset", "--dataset", "--env", "--offline-updates", "--online-steps", "--max-minutes",
-    "--seeds", "--out", "--resume", "--quiet", "--tensorboard", "--wandb", "--help", "--help-all", "--explain",
+    "--seeds", "--out", "--resume", "--live", "--quiet", "--tensorboard", "--wandb", "--help", "--help-all",
+    "--explain",
 }  # fmt: skip
 
 

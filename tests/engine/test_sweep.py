@@ -153,8 +153,9 @@ def test_the_report_compares_the_arms(sweep: calql.Outcome) -> None:
     page = write_report([sweep.folder])
     assert page == sweep.folder / "report.html"
     text = page.read_text()
-    for arm in ARMS:
-        assert f"cal-ql, {arm}" in text
+    assert "Cal-QL against CQL" in text
+    for name, arm in zip(("Cal-QL", "CQL"), ARMS, strict=True):
+        assert f"{name}: {arm}" in text
     assert "options.calibrate" in text  # where the runs differ
     summary = json.loads((sweep.folder / "summary.json").read_text())
     assert list(summary["arms"]) == list(ARMS)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from synthetic_runs import make_run
 
-from calql.results import read_run, summarise
+from calql.results import content, read_run, summarise
 from calql.results.diagnosis import diagnose
 from calql.results.headline import headline
 from calql.results.plots import PLOTS
@@ -37,6 +37,18 @@ def test_one_run(tmp_path: Path) -> None:
     assert "--note '<b>&'" in page.text  # escaped, so the reader sees it as it was typed
     assert "evaluate_online_every" in page.text
     assert json.loads((folder / "summary.json").read_text()) == summary.as_dict()
+
+
+def test_rates_are_of_a_seed_or_of_all_by_their_names(tmp_path: Path) -> None:
+    """900 updates a second of four seeds together: 225 of each, the word for which is that of the terminal."""
+    run = read_run(make_run(tmp_path / "run"))
+    card = content.speed(["a run"], [run])
+    assert card is not None
+    assert [head.text for head in card.grid.heads][2:5] == ["updates/s", "seed-updates/s", "env steps/s"]
+    assert [[cell.text for cell in row][1:5] for row in card.grid.rows] == [
+        ["offline", "225", "900", "-"],
+        ["online", "112", "450", "112"],
+    ]
 
 
 def test_plots_are_pictures(tmp_path: Path) -> None:

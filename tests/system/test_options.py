@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calql.cli import bench, data, data_view, evaluate, render, reproduce, train
+from calql.cli import bench, data, data_view, evaluate, render, reproduce, train, watch
 from calql.engine.options import RunOptions
 from calql.methods import METHODS
 from calql.methods.iql import IQLOptions
@@ -28,7 +28,7 @@ CLASSES: list[Any] = [
     *dict.fromkeys(entry.options for entry in METHODS.values()),  # in one order in every process
     *(
         kind
-        for module in (bench, data, data_view, evaluate, render, reproduce, train)
+        for module in (bench, data, data_view, evaluate, render, reproduce, train, watch)
         for _, kind in inspect.getmembers(module, inspect.isclass)
         if kind.__module__ == module.__name__ and dataclasses.is_dataclass(kind)
     ),
@@ -65,12 +65,12 @@ def test_no_range_is_left_over() -> None:
 
 @pytest.mark.parametrize("kind", [k for k in CLASSES if issubclass(k, Checked)], ids=lambda kind: kind.__name__)
 def test_no_number_may_be_nan(kind: type[Any]) -> None:
+    hints = typing.get_type_hints(kind)
     needed = {
-        field.name: "x"
+        field.name: ("x",) if typing.get_origin(hints[field.name]) is tuple else "x"
         for field in dataclasses.fields(kind)
         if field.default is field.default_factory is dataclasses.MISSING
     }
-    hints = typing.get_type_hints(kind)
     for name in numeric(kind):
         several = typing.get_origin(hints[name]) is tuple
         with pytest.raises(UserError, match=f"--{name.replace('_', '-')} is .*it must be"):

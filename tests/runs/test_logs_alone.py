@@ -28,7 +28,14 @@ pytestmark = pytest.mark.slow
 
 ONLINE = ("online_steps", "evaluate_online_every", "evaluation_episodes")
 SMALL: dict[str, Any] = {name: value for name, value in TINY.items() if name not in ONLINE}
-OPTIONS = {**SMALL, "seeds": 2, "offline_updates": 20, "evaluate_offline_every": 10, "fqe_updates": 30}
+OPTIONS = {
+    **SMALL,
+    "seeds": 2,
+    "offline_updates": 20,
+    "evaluate_offline_every": 10,
+    "fqe_updates": 30,
+    "hold_out": 0.25,
+}
 SAID = ("fqe_value", "fqe_low", "fqe_high", "behaviour_value", "action_distance")
 
 
@@ -48,11 +55,13 @@ def test_rows_say_what_the_logs_say(run: Path) -> None:
         assert all(np.isfinite(row[name]) for name in SAID)
         assert row["fqe_low"] <= row["fqe_value"] <= row["fqe_high"]
     data = load(run.parent / "corridor.npz")
-    held_out = data.split(0.1, seed=0)[1]
+    held_out = data.split(0.25, seed=0)[1]
     assert held_out is not None
     goal = 0.99 ** (held_out.episode_lengths - 1)  # reward 1 at the end of each
     assert rows[0]["behaviour_value"] == pytest.approx(float(goal.mean()), rel=1e-4)
     assert json.loads((run / "status.json").read_text())["finished"]
+    (note,) = json.loads((run / "config.json").read_text())["fits"]
+    assert f"{len(held_out.episode_ends)} episodes are held out: intervals over so few say little" in note
 
 
 def test_bounds_of_actions_are_those_of_the_data_unless_given() -> None:

@@ -17,6 +17,8 @@ from calql.methods.vocabulary import ACTION_DISTANCE, BEHAVIOUR_VALUE, FQE_HIGH,
 from calql.networks.acting import in_float32
 from calql.system.errors import UserError
 
+FEW = 20  # episodes, from which on an interval over them is worth something
+
 
 @dataclass(frozen=True)
 class Assessment:
@@ -44,6 +46,12 @@ class Assessment:
             }
             for each, distance in zip(valued, distances, strict=True)
         ]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        count = len(self.held_out.episode_ends)
+        few = f"{count} episode{'s are' if count > 1 else ' is'} held out: intervals over so few say little"
+        return (f"{few}; raise --hold-out, or bring more logs",) if count < FEW else ()
 
     @property
     def _returns(self) -> Any:

@@ -12,17 +12,16 @@ from numpy.typing import NDArray
 
 from calql.data import Dataset
 from calql.data.rewards import EpisodeSummary, RewardRule
-from calql.engine.assessment import make_assessment
+from calql.engine.assessment import Assessment, make_assessment
 from calql.engine.inputs import Inputs, prepare
 from calql.engine.options import RunOptions
 from calql.engine.program import on_accelerator
-from calql.methods.base import Method, Policy
+from calql.methods.base import Method
 from calql.methods.reference import Fit, MonteCarlo, over_episodes
 from calql.results.arms import Member
 from calql.system.cores import available_cores
 
 Stepping = Literal["in-process", "workers"]
-Assess = Callable[[Policy], list[dict[str, Any]]]  # policies [member, ...] to what the row of each says
 SAMPLE = 2048  # logged rows on which the average Q is measured
 
 
@@ -93,7 +92,7 @@ class Plan:
     calibration_probe: Probe
     arms: tuple[Arm, ...] = ()  # of a sweep: every seed trains once for each
     state_map: StateMapDescription | None = None  # where the task has one
-    assess: Assess | None = None  # in the place of episodes, where there is no environment
+    assess: Assessment | None = None  # in the place of episodes, where there is no environment
 
     @property
     def seeds(self) -> list[int]:
@@ -112,7 +111,7 @@ class Plan:
     @property
     def notes(self) -> tuple[str, ...]:
         """What came out of the fits that planning did."""
-        return self.inputs.reference.notes
+        return self.inputs.reference.notes + (() if self.assess is None else self.assess.notes)
 
     @property
     def workers(self) -> int:

@@ -27,7 +27,7 @@ from calql.system.run_files import CONFIG, DATA
 
 GIVEN = "given"  # the part of config.json
 LARGE = 2**30  # bytes of data, from which on a run folder does not take them unasked
-COLUMNS = ("observations", "actions", "rewards", "next_observations", "terminals", "truncated", *MASKS)
+COLUMNS = ("observations", "actions", "rewards", "next_observations", "terminals", "truncated")
 
 
 def to_keep(data: Dataset | None, asked: bool | None) -> Dataset | None:
@@ -64,7 +64,7 @@ def keep(data: Dataset, folder: Path) -> None:
 
 
 def _columns(data: Dataset) -> dict[str, Any]:
-    return {name: column for name in COLUMNS if (column := getattr(data, name)) is not None}
+    return {name: getattr(data, name) for name in COLUMNS} | data.masks
 
 
 def data_of(folder: Path, config: Mapping[str, Any]) -> Dataset | None:
@@ -79,7 +79,7 @@ def data_of(folder: Path, config: Mapping[str, Any]) -> Dataset | None:
             mend="give them again: calql.resume(folder, dataset=...)",
         )
     try:
-        arrays = read_archive(folder / DATA, lambda names: [name for name in COLUMNS if name in names])
+        arrays = read_archive(folder / DATA, lambda names: [name for name in (*COLUMNS, *MASKS) if name in names])
         return Dataset(**arrays, source=str(folder / DATA))  # type: ignore[arg-type]
     except FileNotFoundError:
         raise UserError(f"its {DATA} is gone", where=str(folder), mend="put it back, or give dataset=...") from None

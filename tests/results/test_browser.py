@@ -44,7 +44,9 @@ def sweep(folder: Path) -> Path:
             return_to_go=q[0]["return_to_go"],
         )  # fmt: skip
     config = json.loads((whole / "config.json").read_text())
-    (whole / "config.json").write_text(json.dumps({**config, "choice": {"vary": "calibrate=true,false"}}))
+    titles = {"calibrate=true": "Cal-QL", "calibrate=false": "CQL"}
+    sweep = {"choice": {"vary": "calibrate=true,false"}, "known_as": titles}
+    (whole / "config.json").write_text(json.dumps({**config, **sweep}))
     return whole
 
 

@@ -19,10 +19,11 @@ from synthetic_runs import make_run
 
 from browsing import browser, opened
 from calql.cli import main
-from calql.results import serve
 from calql.results.live import Live, attend
-from calql.results.serve import Server, address, listening
+from calql.results.serve import Server
 from calql.results.watched import Watched
+from calql.system import serve
+from calql.system.serve import address, listening
 
 __all__ = ["browser"]  # a fixture
 TOKEN = "a-token"

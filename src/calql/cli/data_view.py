@@ -128,10 +128,11 @@ def _drawn(
 
 
 def _serve(page: str, port: int) -> int:
-    from calql.system.serve import PageServer
+    from calql.system.serve import Answer, PageServer, address, listening, new_token
 
-    with PageServer(lambda: page, port) as server:
-        print(f"page: {server.address}\nCtrl-C ends it.", flush=True)
+    listener, token = listening(port), new_token()
+    with PageServer(listener, token, lambda what: None if what else Answer(page)) as server:
+        print(f"page: {address(listener, token)}\nCtrl-C ends it.", flush=True)
         try:
             server.serve_forever()
         except KeyboardInterrupt:

@@ -12,10 +12,11 @@ import tyro
 from calql.cli.parse import parse
 from calql.results.live import attend
 from calql.results.runs import read_runs
-from calql.results.serve import Server, address, listening, new_token
+from calql.results.serve import Server
 from calql.results.watched import Watched
 from calql.system.errors import UserError
 from calql.system.options import Checked
+from calql.system.serve import address, listening, new_token
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,11 @@ def same_method(name: str, changes: Mapping[str, Any]) -> str | None:
     return None
 
 
+def title_of(name: str) -> str:
+    """What papers call it."""
+    return method_entry(name).title or name
+
+
 def make_method(name: str, options: Any, *, discrete: bool = False) -> Method:
     """The method for continuous or for discrete actions; refused where it has no such form."""
     entry = method_entry(name)
@@ -127,4 +132,5 @@ __all__ = [
     "method_entry",
     "preset",
     "same_method",
+    "title_of",
 ]

@@ -263,5 +263,6 @@ METHODS = {
         },
         update_cost=0.5,
         place=10,
+        title="AWAC",
     )
 }

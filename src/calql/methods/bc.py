@@ -120,5 +120,6 @@ METHODS = {
         sets=SETS,
         on={"point-maze": {"policy_rate": 1e-3}},
         place=14,
+        title="BC",
     )
 }

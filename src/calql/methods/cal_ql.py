@@ -46,6 +46,7 @@ METHODS = {
         ActorCritic,
         discrete=DiscreteActorCritic,
         place=1,
+        title="Cal-QL",
     ),
     "cal-ql-utd20": Entry(
         "Cal-QL with RLPD's critics, 20 updates a step",
@@ -56,6 +57,7 @@ METHODS = {
         update_cost=3.0,
         small={"online_steps": 5_000},
         place=2,
+        title="Cal-QL at 20 updates",
     ),
     "cql": Entry(
         "conservative Q-learning: the same learner with calibration off",
@@ -63,8 +65,14 @@ METHODS = {
         ActorCritic,
         discrete=DiscreteActorCritic,
         place=3,
+        title="CQL",
     ),
     "cql-sac": Entry(
-        "CQL offline, SAC online on the same mixture", CQLThenSAC, ActorCritic, discrete=DiscreteActorCritic, place=4
+        "CQL offline, SAC online on the same mixture",
+        CQLThenSAC,
+        ActorCritic,
+        discrete=DiscreteActorCritic,
+        place=4,
+        title="CQL+SAC",
     ),
 }

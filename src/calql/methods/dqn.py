@@ -139,5 +139,6 @@ METHODS = {
         continuous=False,
         update_cost=0.3,
         place=15,
+        title="Double DQN",
     )
 }

@@ -32,6 +32,7 @@ class Entry:
     place: int = 1_000  # in lists; equal ones by name
     discrete: Callable[[Any], Method] | None = None  # how it is made for discrete actions; None: it has no such form
     continuous: bool = True  # whether it is made for continuous ones by `make`
+    title: str = ""  # what papers call it, where that is not its name
 
     def options_on(self, domain: str, task: str) -> Options:
         return {**self.on.get(domain, {}), **self.on.get(task, {})}

@@ -220,5 +220,6 @@ METHODS = {
         },
         update_cost=0.4,
         place=9,
+        title="IQL",
     )
 }

@@ -96,5 +96,6 @@ METHODS = {
         update_cost=0.6,
         small={"candidates": 20},
         place=12,
+        title="O3F",
     )
 }

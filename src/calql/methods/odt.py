@@ -307,5 +307,6 @@ METHODS = {
         update_cost=20.0,
         small={"width": 256, "offline_updates": 2_000, "updates_per_episode": 30, "warmup_updates": 1_000},
         place=13,
+        title="ODT",
     )
 }

@@ -149,5 +149,6 @@ METHODS = {
         },
         rewards={"antmaze": RewardRule(scale=100.0, failure=0.0)},
         place=16,
+        title="ReBRAC",
     )
 }

@@ -58,5 +58,6 @@ METHODS = {
         update_cost=1.5,
         small={"online_steps": 5_000, "warmup_steps": 500},
         place=8,
+        title="RLPD",
     )
 }

@@ -29,6 +29,7 @@ METHODS = {
         sets={"offline_updates": 0, "mixing": 0.0},
         update_cost=0.5,
         place=5,
+        title="SAC",
     ),
     "sac-offline": Entry(
         "SAC from scratch, offline data pooled in",
@@ -38,6 +39,7 @@ METHODS = {
         sets={"offline_updates": 0, "mixing": POOLED},
         update_cost=0.5,
         place=6,
+        title="SAC+od",
     ),
     "hybrid": Entry(
         "SAC from scratch, a fixed share of offline data",
@@ -47,5 +49,6 @@ METHODS = {
         sets={"offline_updates": 0},  # the task's mixing
         update_cost=0.5,
         place=7,
+        title="Hybrid RL",
     ),
 }

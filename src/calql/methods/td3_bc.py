@@ -240,5 +240,6 @@ METHODS = {
         },
         update_cost=0.4,
         place=11,
+        title="TD3+BC",
     )
 }

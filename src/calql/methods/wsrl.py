@@ -83,5 +83,6 @@ METHODS = {
         },
         rewards={"kitchen": RewardRule(shift=-4.0, infinite_tail=True)},  # a cost for what is still to do
         place=15,
+        title="WSRL",
     )
 }

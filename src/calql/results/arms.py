@@ -15,7 +15,7 @@ from calql.system.errors import UserError
 ARM = "arm"  # the column
 Member = int | tuple[str, int]  # one seed of a run; in a sweep, one seed of an arm
 Value = TypeVar("Value")
-KNOWN_AS = {("cal-ql", "calibrate=true"): "Cal-QL", ("cal-ql", "calibrate=false"): "CQL"}  # as papers call them
+KNOWN_AS = "known_as"  # in config.json: what papers call an arm that is a method of its own, by the arm's name
 
 
 def split_vary(text: str) -> tuple[str, list[str]]:
@@ -51,9 +51,12 @@ def arm_name(option: str, value: str) -> str:
     return f"{option}={value}"
 
 
-def known_as(method: str, arm: str) -> str:
-    """What a reader of papers calls an arm of a method; else the two names."""
-    return KNOWN_AS.get((method, arm), f"{method}, {arm}") if arm else method
+def known_as(config: Mapping[str, Any], arm: str) -> str:
+    """The method of a run, or what a reader of papers calls an arm of it; else the two names."""
+    method = str(config.get("method", "unnamed method"))
+    titles = config.get(KNOWN_AS)
+    title = titles.get(arm) if isinstance(titles, dict) else None
+    return str(title or f"{method}, {arm}") if arm else method
 
 
 def _value(text: str) -> Any:

@@ -75,19 +75,18 @@ def _checked(folder: Path, each: Mapping[str, Any]) -> Film:
 
 def films_of(run: Run, films: Sequence[Film], page: Path | None, budget: int) -> tuple[list[Shown], int]:
     """What a page shows of them, in their order, and what is left of the budget; the small ones come in first."""
-    method = str(run.config.get("method", ""))
     sizes = sorted((film.path.stat().st_size, place) for place, film in enumerate(films))
     inside = set()
     for size, place in sizes:
         if size <= budget:
             inside.add(place)
             budget -= size
-    return [_shown(film, method, page, embedded=place in inside) for place, film in enumerate(films)], budget
+    return [_shown(film, run, page, embedded=place in inside) for place, film in enumerate(films)], budget
 
 
-def _shown(film: Film, method: str, page: Path | None, *, embedded: bool) -> Shown:
+def _shown(film: Film, run: Run, page: Path | None, *, embedded: bool) -> Shown:
     kind = KINDS[film.path.suffix.lower()]
-    who = shown(known_as(method, film.arm)) if film.arm else ""
+    who = shown(known_as(run.config, film.arm)) if film.arm else ""
     when = {"before": "before fine-tuning", "after": "after fine-tuning"}.get(film.moment, film.moment)
     title = shown(film.title) or " · ".join(part for part in (who, shown(when), f"seed {film.seed}") if part)
     source = ours(f"data:{kind};base64,{base64.b64encode(film.path.read_bytes()).decode()}") if embedded else None

@@ -19,8 +19,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from calql.results import serve
+from calql.results.serve import Server
 from calql.results.watched import Watched
+from calql.system import serve
 
 CHILD = "from calql.results.live import child; child()"
 NICE = 10  # the run goes first
@@ -82,7 +83,7 @@ def child() -> None:
     watched = Watched([])
     parent, over = os.getppid(), threading.Event()
     threading.Thread(target=_hear, args=(watched, over), daemon=True).start()
-    attend(serve.Server(listener, watched, token), lambda: over.is_set() or os.getppid() != parent)
+    attend(Server(listener, watched, token), lambda: over.is_set() or os.getppid() != parent)
 
 
 def _hear(watched: Watched, over: threading.Event) -> None:
@@ -91,7 +92,7 @@ def _hear(watched: Watched, over: threading.Event) -> None:
     over.set()
 
 
-def attend(server: serve.Server, over: Callable[[], bool]) -> None:
+def attend(server: Server, over: Callable[[], bool]) -> None:
     """Serve until the runs are over, and then until who looks has seen their end."""
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": STEP_S}, daemon=True).start()
     try:

@@ -113,7 +113,6 @@ def drawn(maps: Maps, run: Run, *, prefix: str = "") -> Drawn:
     """Arms as rows, moments as columns, each in the order of the file."""
     arms = list(dict.fromkeys(each.arm for each in maps.panels))
     moments = list(dict.fromkeys(each.moment for each in maps.panels))
-    method = str(run.config.get("method", ""))
     chosen = {(each.arm, each.moment): each for each in reversed(maps.panels)}  # the first seed of each
     limits = _limits(maps.panels)
     rows = []
@@ -123,7 +122,7 @@ def drawn(maps: Maps, run: Run, *, prefix: str = "") -> Drawn:
             (each.moment, _chart(maps, each, limits, f"{prefix}map-{place}-{number}"))
             for number, each in enumerate(there)
         ]
-        rows.append((shown(known_as(method, arm)) if arm else "", charts))
+        rows.append((shown(known_as(run.config, arm)) if arm else "", charts))
     seeds = sorted({each.seed for each in chosen.values()})
     low, high = (f"{end:.3g}" for end in limits)
     caption = f"{CAPTION} Seed {', '.join(map(str, seeds))}."

@@ -48,7 +48,7 @@ class Run:
     @property
     def method(self) -> str:
         """The method, with the value that an arm of a sweep has."""
-        return shown(known_as(str(self.config.get("method", "unnamed method")), self.arm))
+        return shown(known_as(self.config, self.arm))
 
     @property
     def finished(self) -> bool:

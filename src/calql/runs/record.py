@@ -21,7 +21,8 @@ from calql.domains.own.tasks import MakeEnv, kind_of
 from calql.engine.checkpoint import Saved
 from calql.engine.options import RunOptions
 from calql.engine.plan import Plan
-from calql.methods import method_entry
+from calql.methods import method_entry, same_method, title_of
+from calql.results.arms import KNOWN_AS, arms_of
 from calql.runs import given
 from calql.runs.changes import changed
 from calql.runs.folder import require_begun
@@ -60,6 +61,7 @@ def describe(experiment: Prepared, command: str, fits: Sequence[str] = ()) -> di
     return {
         "task": experiment.task.name,
         "method": choice.method,
+        KNOWN_AS: _titles(choice),
         "seeds": [experiment.run.first_seed + i for i in range(experiment.run.seeds)],
         "choice": dataclasses.asdict(choice),
         "run": dataclasses.asdict(experiment.run),
@@ -93,6 +95,13 @@ def describe(experiment: Prepared, command: str, fits: Sequence[str] = ()) -> di
 def _range(score: Score) -> list[float] | None:
     """Returns that count as 0 and 1, where that is the score."""
     return [score.low, score.high] if isinstance(score, NormalisedReturn) else None
+
+
+def _titles(choice: Choice) -> dict[str, str]:
+    """What papers call the arms of a sweep, where an arm is a method that has a name."""
+    arms = arms_of({"choice": dataclasses.asdict(choice)})
+    names = {arm: same_method(choice.method, changes) for arm, changes in arms.items()}
+    return {arm: title_of(name) for arm, name in names.items() if name is not None}
 
 
 def describe_policies(experiment: Prepared, plan: Plan) -> dict[str, Any]:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from calql.methods import same_method
-from calql.results.arms import arms_of
+from calql.results.arms import arms_of, known_as
 from calql.results.metrics import write_atomically
 from calql.runs.artifact import LoadedPolicy, load_policy
 from calql.runs.film import Film, filmed
@@ -81,10 +80,7 @@ class FilmedRun:
 
     def _label(self, arm: str | None) -> str:
         """What people call the arm, where it has a name of its own: CQL is Cal-QL with calibrate=false."""
-        method = str(self.config["method"])
-        if arm is None:
-            return method
-        return same_method(method, arms_of(self.config)[arm]) or f"{method}, {arm}"
+        return known_as(self.config, arm or "")
 
     def film(self, take: Take, *, episode: int, size: int) -> Film:
         limit = self.playing.episode_limit

@@ -97,6 +97,46 @@ def test_every_method_acts_the_same_in_onnx_runtime_and_numpy(name: str, image: 
     assert np.ptp(ours[:, 0]) > 1e-3  # the test would see a constant
 
 
+def choosing(name: str, folder: Path, *, masked: bool) -> Path:
+    """A policy folder of a method with discrete actions, which are counted from 3."""
+    method, made = tiny(name, discrete=True), spec(discrete=True)
+    state = method.init(jax.random.key(1), made)
+    words = {"choices": made.action_dim, "start": 3, "from": "one-hot", "masked": masked}
+    about = {**described(name), "seeds": [4], "action": words}
+    about["observation"] |= {"shape": list(made.observation_shape), "mean": list(made.mean), "std": list(made.std)}
+    part = method.policy(method.switch(state)[1])
+    write_policies(folder / "policy", about, jax.tree.map(lambda x: np.asarray(x)[None], part))
+    return folder / "policy"
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("name", ["cal-ql", "iql", "dqn"])
+def test_discrete_actions_are_whole_numbers_that_the_mask_allows(name: str, masked: bool, tmp_path: Path) -> None:
+    folder, rng = choosing(name, tmp_path, masked=masked), np.random.default_rng(0)
+    shape, count = spec(discrete=True).observation_shape, spec(discrete=True).action_dim
+    seen = rng.normal(size=(200, *shape)).astype(np.float32) * 3
+    mask = rng.random((200, count)) < 0.5
+    mask[np.arange(200), rng.integers(count, size=200)] = True
+    told = {"mask": mask} if masked else {}
+    ours = calql.load_policy(folder, seed=4)(seen, **told)
+    for to in ("onnx", "npz"):
+        calql.export_policy(folder, to, tmp_path / f"p.{to}", seed=4)
+    session = onnxruntime.InferenceSession(str(tmp_path / "p.onnx"))
+    given = {"observation": seen, **({"action_mask": mask} if masked else {})}
+    (actions,) = session.run(["action"], given)
+    assert actions.dtype == np.int32
+    np.testing.assert_array_equal(actions, ours)
+    np.testing.assert_array_equal(NumpyPolicy(tmp_path / "p.npz")(seen, **told), ours)
+    assert not masked or mask[np.arange(200), actions - 3].all()
+    assert len(set(actions.tolist())) > 1
+
+
+def test_a_numpy_policy_that_wants_a_mask_says_so(tmp_path: Path) -> None:
+    calql.export_policy(choosing("cal-ql", tmp_path, masked=True), "npz", tmp_path / "p.npz", seed=4)
+    with pytest.raises(ValueError, match="which actions are allowed"):
+        NumpyPolicy(tmp_path / "p.npz")(np.zeros(spec(discrete=True).observation_shape, np.float32))
+
+
 @pytest.mark.parametrize(("name", "image"), [("cal-ql", False), ("odt", False), ("bc", True)])
 def test_stablehlo_acts_the_same_for_any_number_of_observations(name: str, image: bool, tmp_path: Path) -> None:
     folder = policy_of(name, tmp_path, image=image)

@@ -11,12 +11,13 @@ import jax.numpy as jnp
 from gymnasium import spaces
 from jax.interpreters import partial_eval
 
+from calql.data.choices import MASK
 from calql.methods.base import TimeStep
 from calql.networks.acting import in_float32
 from calql.results.arms import Member
 from calql.runs.export.graph import BATCH
 from calql.runs.policy_folder import Policies
-from calql.system.errors import UserError
+from calql.runs.spaces import ActionSpace
 
 STATE, NEXT_STATE = "state.", "next_state."  # before the names of what a policy remembers
 
@@ -53,15 +54,18 @@ def acting(policies: Policies, member: Member) -> Acting:
 
 def _whole(policies: Policies, member: Member) -> Acting:
     """With every input that a method may ask for."""
-    method, space = policies.method, _box(policies.action_space)
+    method, space = policies.method, policies.action_space
+    choices = int(space.n) if isinstance(space, spaces.Discrete) else 0
+    masked = bool(policies.description["action"].get("masked"))
     parameters = jax.tree.map(jnp.asarray, in_float32(policies.of_member[member]))
     start = method.start(parameters)
     leaves, structure = jax.tree.flatten(start)
 
-    def act(observation: jax.Array, reward: jax.Array, timestep: jax.Array, *state: jax.Array) -> Any:
+    def act(observation: jax.Array, reward: jax.Array, timestep: jax.Array, *rest: jax.Array) -> Any:
         """A new episode starts afresh, whatever state is given with its first step."""
+        allowed, state = (rest[0], rest[1:]) if masked else (jnp.ones(choices, bool) if choices else None, rest)
         fresh = [jnp.where(timestep == 0, new, old) for new, old in zip(leaves, state, strict=True)]
-        step = TimeStep(observation, reward, timestep)
+        step = TimeStep(observation, reward, timestep, allowed)
         action, then = method.act(
             parameters, jax.tree.unflatten(structure, fresh), step, jax.random.key(0), explore=False
         )
@@ -70,28 +74,23 @@ def _whole(policies: Policies, member: Member) -> Acting:
     (batch,) = jax.export.symbolic_shape(BATCH)
     seen = jnp.uint8 if policies.spec.image else jnp.float32
     rows = [(policies.spec.observation_shape, seen), ((), jnp.float32), ((), jnp.int32)]
+    rows += [((choices,), jnp.bool_)] if masked else []
     rows += [(leaf.shape, leaf.dtype) for leaf in leaves]
     named = _names(start)
     return Acting(
         jax.vmap(act),
-        ("observation", "previous_reward", "timestep", *(STATE + name for name in named)),
+        ("observation", "previous_reward", "timestep", *((MASK,) if masked else ()), *(STATE + name for name in named)),
         ("action", *(NEXT_STATE + name for name in named)),
         tuple(jax.ShapeDtypeStruct((batch, *shape), dtype) for shape, dtype in rows),
     )
 
 
-def in_units(space: spaces.Box, action: jax.Array) -> jax.Array:
-    """From [-1, 1] to the bounds of the environment's actions, as `engine.boundary` does it."""
+def in_units(space: ActionSpace, action: jax.Array) -> jax.Array:
+    """From [-1, 1] to the bounds of the environment's actions, or from one-hot to their numbers, as in collection."""
+    if isinstance(space, spaces.Discrete):
+        return jnp.argmax(action).astype(jnp.int32) + jnp.int32(space.start)
     scaled = space.low + (action + 1.0) * 0.5 * (space.high - space.low)
     return jnp.clip(scaled, space.low, space.high).astype(jnp.float32)
-
-
-def _box(space: spaces.Space[Any]) -> spaces.Box:
-    if not isinstance(space, spaces.Box):
-        raise UserError(
-            f"its actions are {type(space).__name__}", where="export", mend="export takes policies with a Box"
-        )
-    return space
 
 
 def _names(start: Any) -> Sequence[str]:

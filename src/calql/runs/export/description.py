@@ -33,7 +33,7 @@ def describe(
             **{name: found["observation"][name] for name in ("shape", "dtype", "low", "high")},
             "parts": found["observation"].get("parts", ["observation"]),
         },
-        "action": {name: found["action"][name] for name in ("shape", "dtype", "low", "high")},
+        "action": {name: value for name, value in found["action"].items() if name != "from"},
         **{name: found[name] for name in ABOUT_RUN if name in found},
         **{name: found[name][place] for name in ABOUT_MEMBER if name in found},
         **named(member),

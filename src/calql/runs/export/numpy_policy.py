@@ -26,6 +26,7 @@ Arrays = dict[str, Array]
 
 FORMAT = 1
 DESCRIPTION, CONSTANT = "description", "constant/"
+MASK = "action_mask"  # an input of policies that have to be told what is allowed
 
 
 def _slice(x: Array, starts: Array, ends: Array, axes: Array, steps: Array | None = None) -> Array:
@@ -119,21 +120,32 @@ class NumpyPolicy:
         self._timestep = 0
         self._state: Arrays = {}
 
-    def __call__(self, observation: Any, reward: Any = 0.0) -> Array:
-        """The action in the environment's units. The reward of the step before matters to policies that remember."""
+    def __call__(self, observation: Any, reward: Any = 0.0, mask: Any = None) -> Array:
+        """The action in the environment's units.
+
+        The reward of the step before matters to policies that remember, the mask of allowed actions to those that ask.
+        """
         first = self.description["inputs"][0]
         seen = np.asarray(observation, first["dtype"])
         single = seen.ndim == len(first["shape"]) - 1
         seen = seen[None] if single else seen
         if list(seen.shape[1:]) != first["shape"][1:]:
             raise ValueError(f"the observation has shape {np.shape(observation)}, not {first['shape'][1:]}")
-        found = self._program(self._inputs(seen, np.broadcast_to(np.asarray(reward, "float32"), len(seen))))
+        given = self._inputs(seen, np.broadcast_to(np.asarray(reward, "float32"), len(seen)))
+        if MASK in given:
+            given[MASK] = self._mask(mask, given[MASK].shape)
+        found = self._program(given)
         action = found["action"]
         if not np.isfinite(action).all():
             raise ValueError("the policy's action is not a number: it must not reach an actuator")
         self._timestep += 1
         self._state = {name.removeprefix("next_"): found[name] for name in found if name != "action"}
         return action[0] if single else action
+
+    def _mask(self, mask: Any, shape: tuple[int, ...]) -> Array:
+        if mask is None:
+            raise ValueError("this policy has to be told which actions are allowed: give mask=info['action_mask']")
+        return np.broadcast_to(np.asarray(mask, bool), shape)
 
     def _inputs(self, seen: Array, reward: Array) -> Arrays:
         count = len(seen)

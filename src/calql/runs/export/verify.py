@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from calql.data.choices import MASK
 from calql.networks import Spec
 from calql.results.arms import Member
 from calql.runs.artifact import LoadedPolicy
@@ -32,14 +33,15 @@ def verify(
     largest = 0.0
     for step in range(STEPS):
         seen, reward = _observations(policies.spec, rng), rng.normal(size=EPISODES).astype(np.float32) * (step > 0)
+        mask = _mask(policies, rng)
         given = {"observation": seen, "previous_reward": reward, "timestep": np.full(EPISODES, step, np.int32)}
+        given |= {} if mask is None else {MASK: mask}
         state.update({name: array for name, array in given.items() if name in state})
         found = {name: np.asarray(array) for name, array in play(state).items()}
-        largest = max(largest, float(np.abs(found.pop("action") - ours(seen, reward)).max()))
+        largest = max(largest, float(np.abs(found.pop("action") - ours(seen, reward, mask)).max()))
         state.update({name.removeprefix("next_"): array for name, array in found.items()})
     space = policies.action_space
-    assert isinstance(space, spaces.Box)  # or it would have been refused
-    width = float(np.max(space.high - space.low))
+    width = float(np.max(space.high - space.low)) if isinstance(space, spaces.Box) else 1.0
     if not largest <= TOLERANCE * width:
         raise UserError(
             f"the exported policy would act differently, by {largest:.2g}",
@@ -47,6 +49,17 @@ def verify(
             mend="choose --to stablehlo, and report this with the run's policy folder",
         )
     return largest
+
+
+def _mask(policies: Policies, rng: np.random.Generator) -> NDArray[np.bool_] | None:
+    """Some actions allowed, and the first always; None for policies that are not told."""
+    if not policies.description["action"].get("masked"):
+        return None
+    space = policies.action_space
+    assert isinstance(space, spaces.Discrete)
+    allowed = rng.random((EPISODES, int(space.n))) < 0.5
+    allowed[:, 0] = True
+    return allowed
 
 
 def _observations(spec: Spec, rng: np.random.Generator) -> NDArray[Any]:

@@ -15,7 +15,9 @@ SECTIONS = ("## Objective", "## Defaults per domain", "## Differences")
 
 
 def page(name: str) -> str:
-    return (PAGES / f"{name}.md").read_text()
+    """Its text, with the pieces that it takes from other files."""
+    text, root = (PAGES / f"{name}.md").read_text(), PAGES.parents[1]
+    return re.sub(r'^--8<-- "(.*)"$', lambda found: (root / found[1]).read_text(), text, flags=re.MULTILINE)
 
 
 def with_linked(text: str) -> str:

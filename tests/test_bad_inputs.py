@@ -173,7 +173,7 @@ CASES: list[tuple[str, str]] = [
     ("data inspect bomb.npz", "unpacks from"),
     ("data view bomb.npz", "unpacks from"),
     ("data view", "no file given"),
-    ("data view good.npy", "no reader for '.npy' files"),
+    ("data view good.npy", "did you mean 'good.npz'"),
     ("data view point-maze-narow", "did you mean 'point-maze-narrow'"),
     ("data view good.npz --out page.pdf", "ends in .html"),
     ("data view good.npz --dims 0", "name two"),

@@ -96,7 +96,7 @@ def test_one_thing_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
 def test_methods_are_measured_each_with_its_own_options(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calql.cli.bench.METHODS", ("bc", "td3-bc"))
+    monkeypatch.setattr("calql.cli.bench.able", lambda discrete: ["bc", "td3-bc"])
     assert main(["bench", "--methods", "--seeds", "1", "2", "--seconds", "0.1"]) == 0
     rows = json.loads(capsys.readouterr().out)["results"]
     assert [(row["method"], row["seeds"]) for row in rows] == [("bc", 1), ("bc", 2), ("td3-bc", 1), ("td3-bc", 2)]

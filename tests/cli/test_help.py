@@ -63,7 +63,7 @@ def test_help_all_has_every_option_as_it_is_for_the_task_and_the_method(capsys: 
 
 def test_help_of_own_data_reads_none(capsys: pytest.CaptureFixture[str]) -> None:
     lines = shown(["train", "--dataset", "gone.npz", "--env", "gone:Gone-v0", "--help"], capsys)
-    assert "(domain own: 100000)" in " ".join(lines)
+    assert "(domain own: 10000)" in " ".join(lines)
 
 
 @pytest.mark.parametrize("command", ["bench", "evaluate", "report", "reproduce", "render", "compare", "data inspect"])
@@ -162,7 +162,7 @@ def test_a_run_records_the_origin_of_its_options(tmp_path: Path, capsys: pytest.
     assert origins["evaluate_online_every"] == "domain own"
     assert origins["block"] == "default"
 
-    changes = ["--online-steps", "20", "--evaluate-online-every", "5000"]
+    changes = ["--online-steps", "20", "--evaluate-online-every", "1000"]
     capsys.readouterr()
     assert explained(["--resume", str(out), *changes], capsys)["online-steps"] == ("20", "you (on resuming)")
     assert json.loads((out / "config.json").read_text()) == config

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ def numeric(kind: type[Any]) -> Iterator[str]:
 def _parts(hint: Any) -> Iterator[Any]:
     """A type and all that it is made of, but for the values of a choice."""
     yield hint
-    if typing.get_origin(hint) is not typing.Literal:
+    if typing.get_origin(hint) not in (typing.Literal, Callable):
         for inner in typing.get_args(hint):
             yield from _parts(inner)
 

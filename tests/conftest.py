@@ -21,9 +21,14 @@ MANY = 20_000  # mappings of memory of one process: Linux allows 65,530, and a c
 SCRATCH = Path(tempfile.gettempdir()) / f"calql-tests-{os.getuid()}"
 
 os.environ["JAX_PLATFORMS"] = "cpu"
-# Tests compile many tiny programs and run them briefly: no time for the compiler's finer optimisations,
-# and what one process has compiled the others read.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1")
+# Tests compile many tiny programs and run them briefly: no time for the compiler's finer optimisations, fusions are
+# written by the plain emitter (half the time of all compiling), and what one process has compiled the others read.
+PLAIN = (
+    "--xla_backend_optimization_level=0",
+    "--xla_cpu_parallel_codegen_split_count=1",
+    "--xla_cpu_use_fusion_emitters=false",
+)
+os.environ.setdefault("XLA_FLAGS", " ".join(PLAIN))
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(SCRATCH / "compiled"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 os.environ.setdefault("CALQL_DATA", str(SCRATCH / "data"))

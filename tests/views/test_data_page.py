@@ -72,6 +72,27 @@ def test_every_episode_has_a_row_and_findings_link_to_theirs(good: Dataset, tmp_
     assert "100.0% of episodes succeed" in page.text
 
 
+LOG = """run,joint_0,joint_1,cmd,r
+a,0.1,0.2,0.5,0
+a,0.2,0.3,0.4,0
+a,0.3,0.5,0.4,1
+b,0.0,0.1,0.3,0
+b,0.1,nan,0.3,0
+b,0.2,0.3,0.3,1
+"""
+
+
+def test_a_table_is_seen_by_its_own_names_and_its_bad_episode_is_linked(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(LOG)
+    map_of_columns = ["--columns", "observation=joint_*", "action=cmd", "reward=r", "episode=run"]
+    out = tmp_path / "page.html"
+    assert main(["data", "view", str(tmp_path / "log.csv"), *map_of_columns, "--out", str(out)]) == 0
+    page = Page(out)
+    assert "joint_1" in page.text
+    assert "1 of 2 episodes is bad" in page.text
+    assert "#episode-1" in page.sources
+
+
 def test_the_same_data_give_the_same_page(good: Dataset, tmp_path: Path) -> None:
     first = page_of(good, tmp_path).text
     assert page_of(good, tmp_path).text == first

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from calql.cli.data_view import ViewOptions, view
 from calql.cli.parse import parse
+from calql.cli.reading import ReadingOptions
 from calql.data import Dataset, Reading, check, describe, load, render, write
 from calql.data.inspect import sentence
 from calql.system.errors import UserError, shown, unknown
@@ -56,26 +57,6 @@ def _compared(
 @dataclass(frozen=True)
 class ListOptions:
     """Every dataset by name: whose it is, how large, whether it is here, what it is made of."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReadingOptions(Checked):
-    """How a dataset is read, the same for every command."""
-
-    file: Annotated[str, tyro.conf.Positional]
-    """A file or a folder of any format, or minari:NAME."""
-    columns: Annotated[tuple[str, ...], tyro.conf.arg(metavar="ROLE=NAME ...")] = ()
-    """Which columns are what, for example 'observation=joint_*' 'action=cmd_*' reward=r episode=run."""
-    observations: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ()
-    """Parts of dictionary observations, in order; or one camera."""
-    reward: Annotated[str | None, tyro.conf.arg(metavar="WHAT")] = None
-    """A column, success=FLAG, end, end=COLUMN or package:function."""
-    drop_bad_episodes: bool = False
-    """Leave out the episodes that are bad, and count them."""
-
-    @property
-    def reading(self) -> Reading:
-        return Reading(self.columns, self.observations, self.reward, self.drop_bad_episodes)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from calql.cli.reading import ReadingOptions
 from calql.data import Dataset, describe, load
 from calql.data.concerned import concerned
 from calql.data.inspect import sentence
 from calql.data.overview import episodes
 from calql.domains.scene import Scene
 from calql.system.errors import UserError
-from calql.system.options import Checked
 
 if TYPE_CHECKING:
     from calql.domains.base import Task
     from calql.views.films import Film
 
 
-@dataclass(frozen=True)
-class ViewOptions(Checked):
+@dataclass(frozen=True, kw_only=True)
+class ViewOptions(ReadingOptions):
     """Write or serve a page about a dataset: episodes, ranges, coverage, films, and what looks wrong with it."""
 
     file: Annotated[str, tyro.conf.Positional]
-    """A file (.hdf5, .npz or minari:NAME), or a dataset by name as in calql data list."""
+    """A file or a folder of any format, minari:NAME, or a dataset by name as in calql data list."""
     out: str = "data.html"
     """The page to write."""
     serve: bool = False
@@ -84,10 +84,10 @@ def _read(options: ViewOptions, found: list[UserError]) -> tuple[Dataset, Task |
     from calql.domains.datasets import named, require_task
     from calql.domains.registry import get_task
 
-    recipe = None if Path(options.file).suffix else named(options.file)
+    recipe = None if Path(options.file).suffix or Path(options.file).exists() else named(options.file)
     task = get_task(options.task) if options.task else get_task(recipe.task) if recipe else None
     if recipe is None:
-        return load(options.file, on_problem=found.append), task
+        return load(options.file, options.reading, on_problem=found.append), task
     require_task(recipe, task.name if task else recipe.task)
     _require_here(recipe.name)
     return load_named(recipe.name), task

@@ -46,6 +46,8 @@ def _located(dataset: Dataset, episode_limit: int | None) -> list[tuple[str, Int
     broken = np.flatnonzero(jumps(dataset) & inside)
     errors = findings._out_of_order(dataset, len(broken), int(inside.sum()))
     pairs = [(f"{error.what}; {error.mend}", broken) for error in errors]
+    bad = dataset.episode_ends[sorted({fault.episode for fault in findings.episode_faults(dataset)})]
+    pairs += [(f"{error.what}; {error.mend}", bad) for error in findings._bad_episodes(dataset)]
     pairs += [(text, broken) for text in findings._missing_ends(len(broken))]
     pairs += [(text, _large(dataset)) for text in findings._features(dataset) if "exceed" in text]
     pairs += [(text, repeated_rows(dataset)) for text in findings._repeated(dataset)]

@@ -115,15 +115,21 @@ def columns_of(dataset: Dataset, scene: Scene) -> Columns:
     if dataset.observations.ndim == 2:
         wide = max(dataset.observations.shape[1] - MOST_FEATURES, 0)
         observations = [dataset.observations[:, :MOST_FEATURES]]
-        names = _names(scene, min(dataset.observations.shape[1], MOST_FEATURES))
+        names = _names(dataset, scene)[:MOST_FEATURES]
     actions = dataset.actions.reshape(len(dataset), -1)[:, :MOST_FEATURES]
     names += [f"action {place}" for place in range(actions.shape[1])]
     return Columns(np.concatenate([*observations, actions], axis=1), names, wide)
 
 
-def _names(scene: Scene, count: int) -> list[str]:
-    """Of observations: as the scene calls them, the rest by number."""
-    return [scene.names[place] if place < len(scene.names) else f"observation {place}" for place in range(count)]
+def _names(dataset: Dataset, scene: Scene) -> list[str]:
+    """Of observations: as the scene or the data call them, the rest by number."""
+    names = [f"observation {place}" for place in range(dataset.observations.shape[1])]
+    for part in dataset.parts:
+        several = part.stop - part.start > 1
+        names[part.start : part.stop] = [
+            f"{part.name} {place}" if several else part.name for place in range(part.stop - part.start)
+        ]
+    return [*scene.names, *names[len(scene.names) :]]
 
 
 def _lead(seen: Description) -> str:
@@ -213,7 +219,7 @@ def _ranges(dataset: Dataset, scene: Scene) -> list[tuple[str, str, Grid]]:
     actions = dataset.actions.reshape(len(dataset), -1)
     made = [_range_table("Actions", actions, [f"action {place}" for place in range(actions.shape[1])])]
     if dataset.observations.ndim == 2:
-        names = _names(scene, dataset.observations.shape[1])
+        names = _names(dataset, scene)
         made.append(_range_table("Observations", dataset.observations, names))
     return made
 

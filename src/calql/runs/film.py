@@ -86,14 +86,14 @@ def play(env: gymnasium.Env[Any, Any], policy: Act, seed: int, limit: int) -> It
     """The picture before each step of an episode, and the one after the last."""
     observation, info = env.reset(seed=seed)
     rate, total, success = _rate(env), 0.0, False
-    yield Shot(_picture(env), 0, limit, 0.0, 0.0, 0.0, success=False, over=False)
+    yield Shot(picture_of(env), 0, limit, 0.0, 0.0, 0.0, success=False, over=False)
     for step in range(1, limit + 1):
         mask = {"mask": info[MASK]} if MASK in info else {}
         observation, reward, terminated, truncated, info = env.step(policy(observation, **mask))
         total += float(reward)
         success = success or bool(info.get("success", info.get("is_success", False)))
         over = bool(terminated or truncated or step == limit)
-        yield Shot(_picture(env), step, limit, step / rate, float(reward), total, success, over)
+        yield Shot(picture_of(env), step, limit, step / rate, float(reward), total, success, over)
         if over:
             return
 
@@ -109,7 +109,8 @@ def with_camera(make_env: Callable[..., gymnasium.Env[Any, Any]]) -> gymnasium.E
     except Exception as problem:  # MuJoCo looks for OpenGL while it is imported
         if _is_about_gl(problem):
             raise _no_gl(problem) from None
-        raise
+        what = f"the environment cannot be made: {type(problem).__name__}: {problem}"
+        raise UserError(what, mend="make it with render_mode='rgb_array' by hand first") from problem
     simulation = getattr(env, "simulation", None)
     if simulation is not None:
         simulation.draw_plainly()
@@ -130,7 +131,7 @@ def _no_gl(problem: Exception) -> UserError:
     return UserError(f"this machine has no OpenGL that MuJoCo can draw with ({kind})", mend=NO_GL)
 
 
-def _picture(env: gymnasium.Env[Any, Any]) -> Picture:
+def picture_of(env: gymnasium.Env[Any, Any]) -> Picture:
     """What the environment draws of itself; whatever a missing OpenGL raises becomes one line."""
     try:
         with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):

@@ -6,9 +6,6 @@ Nothing is stepped: an environment only draws the states that the data hold.
 from __future__ import annotations
 
 import contextlib
-import io
-import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +16,7 @@ from numpy.typing import NDArray
 
 from calql.data import Dataset
 from calql.data.overview import Episodes
+from calql.runs.film import picture_of, prepare_gl, with_camera
 from calql.system.errors import UserError
 from calql.views.clips import Clip, Picture, as_picture, clips, fitting, thinned
 
@@ -56,9 +54,8 @@ def of_environment(
     dataset: Dataset, found: Episodes, chosen: Sequence[int], make_env: Callable[..., Env], put: Put | None
 ) -> list[Film]:
     """Films of an environment that is put into each recorded state and drawn."""
-    if "DISPLAY" not in os.environ:
-        os.environ.setdefault("MUJOCO_GL", "egl")  # read when MuJoCo is imported, so before the environment is made
-    env = _with_camera(make_env)
+    prepare_gl()
+    env = with_camera(make_env)
     try:
         place = put or _own_put(env)
 
@@ -66,7 +63,7 @@ def of_environment(
             if row in dataset.episode_starts:
                 env.reset(seed=0)  # whatever it draws of the steps before is of another film
             place(env, dataset.observations[row])
-            return _drawn(env)
+            return picture_of(env)
 
         return _films(dataset, found, dict.fromkeys(chosen, drawn))
     finally:
@@ -108,32 +105,3 @@ def _own_put(env: Env) -> Put:
             mend=f"give it a method {SHOW}(observation), or leave --films out",
         )
     return lambda _, observation: show(observation)
-
-
-def _with_camera(make_env: Callable[..., Env]) -> Env:
-    try:
-        return make_env(render_mode="rgb_array")
-    except TypeError:  # an environment without that option
-        return make_env()
-    except UserError:
-        raise
-    except Exception as problem:  # MuJoCo looks for OpenGL while it is imported
-        raise _cannot(problem) from None
-
-
-def _cannot(problem: Exception) -> UserError:
-    mend = "leave --films out; if OpenGL is missing, install it and set MUJOCO_GL=egl or osmesa"
-    what = f"the environment cannot be made or drawn here ({type(problem).__name__}: {problem})"
-    return UserError(what, where="--films", mend=mend)
-
-
-def _drawn(env: Env) -> Picture:
-    try:
-        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
-            warnings.simplefilter("ignore")
-            picture: Any = env.render()
-    except Exception as problem:
-        raise _cannot(problem) from None
-    if picture is None:
-        raise UserError("the environment draws no pictures", where="--films", mend="give it render_mode='rgb_array'")
-    return np.asarray(picture, np.uint8)

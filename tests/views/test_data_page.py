@@ -192,7 +192,7 @@ def test_an_environment_that_cannot_draw_is_said_in_one_line(good: Dataset) -> N
     def without_gl(render_mode: str | None = None) -> Any:
         raise AttributeError("'NoneType' object has no attribute 'glGetError'")
 
-    with pytest.raises(UserError, match="cannot be made: AttributeError: .*glGetError"):
+    with pytest.raises(UserError, match=r"cannot be made: AttributeError: .*glGetError"):
         films.of_environment(good, episodes(good), [0], without_gl, None)
 
 

@@ -96,8 +96,8 @@ def test_films_of_both_arms_before_and_after(run: Path) -> None:
         (arm, moment, 0) for arm in ARMS for moment in ("before", "after")
     ]
     assert [film["title"] for film in found[1:3]] == [
-        "cal-ql, seed 0, after fine-tuning",
-        "cql, seed 0, before fine-tuning",
+        "Cal-QL, seed 0, after fine-tuning",
+        "CQL, seed 0, before fine-tuning",
     ]
     for film in found:
         with Image.open(run / "films" / film["file"]) as pictures:

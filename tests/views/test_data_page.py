@@ -231,6 +231,24 @@ def test_the_map_is_the_environments_own(task: str) -> None:
     env.close()
 
 
+@pytest.mark.parametrize("task", ["hopper-medium", "halfcheetah-random", "walker2d-expert", "kitchen-partial"])
+def test_a_recorded_step_is_drawn_as_it_was(task: str) -> None:
+    scene, env = get_scene(task), get_task(task).make_env()
+    env.reset(seed=3)
+    env.action_space.seed(0)
+    for _ in range(10):
+        observation, *_ = env.step(env.action_space.sample())
+    made: Any = env.unwrapped
+    simulated = made.scene.robot_env.data if task.startswith("kitchen") else made.data
+    there = simulated.qpos.copy()
+    env.reset(seed=0)
+    assert np.abs(simulated.qpos[1:] - there[1:]).max() > 0.01
+    assert scene.put is not None
+    scene.put(env, np.asarray(observation))
+    np.testing.assert_allclose(simulated.qpos[1:], there[1:], atol=0.01 if task.startswith("kitchen") else 1e-6)
+    env.close()
+
+
 def test_the_point_maze_has_its_walls_where_the_simulator_has() -> None:
     plan, env = get_scene("point-maze-narrow").plan, get_task("point-maze-narrow").make_env()
     assert plan is not None

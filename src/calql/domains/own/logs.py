@@ -15,7 +15,7 @@ from calql.data import Dataset
 from calql.data.rewards import RewardRule
 from calql.domains.base import NormalisedReturn, Task
 from calql.domains.own.size import PAPER, Size
-from calql.domains.own.tasks import OPTIONS, logged_range, sparse_failure
+from calql.domains.own.tasks import OPTIONS, assumptions, logged_range
 from calql.system.errors import UserError
 
 HOLD_OUT = 0.1  # of the episodes
@@ -30,13 +30,8 @@ def logs_task(
             "logs of discrete actions cannot be valued without an environment", where="--offline",
             mend="give an environment with --env; --online-steps 0 trains on the logs alone",
         )  # fmt: skip
-    failure = sparse_failure(data)
-    notes = [size.note] if size.note else []
-    if failure is not None:
-        notes.append(f"rewards are sparse: an episode that earns nothing but {failure:g} counts as failing for ever")
-    reference = "monte-carlo" if data.terminals.any() else "sarsa"
-    if reference == "sarsa":
-        notes.append("no episode ends in a terminal: the reference value is fitted by SARSA")
+    failure, reference, assumed = assumptions(data)
+    notes = [*([size.note] if size.note else []), *assumed]
     task = outline(
         name,
         size,

@@ -48,13 +48,8 @@ def own_task(
     limit = episode_limit or own_limit(name, env)
     if not limit:
         raise UserError("the environment has no time limit", where=name, mend="give one with --episode-limit")
-    notes = [size.note] if size.note else []
-    failure = sparse_failure(data)
-    if failure is not None:
-        notes.append(f"rewards are sparse: an episode that earns nothing but {failure:g} counts as failing for ever")
-    reference = "monte-carlo" if data.terminals.any() else "sarsa"
-    if reference == "sarsa":
-        notes.append("no episode ends in a terminal: the reference value is fitted by SARSA")
+    failure, reference, assumed = assumptions(data)
+    notes = [*([size.note] if size.note else []), *assumed]
     task = Task(
         name=name,
         domain="own",
@@ -115,6 +110,17 @@ def own_limit(name: str, env: str | MakeEnv) -> int | None:
 def kind_of(score: Score) -> ScoreKind:
     """As a user names it."""
     return "success" if score is success_rate else "return"
+
+
+def assumptions(data: Dataset) -> tuple[float | None, str, list[str]]:
+    """What the data alone say: the reward of failing where rewards are sparse, the reference value; and in words."""
+    notes, failure = [], sparse_failure(data)
+    if failure is not None:
+        notes.append(f"rewards are sparse: an episode that earns nothing but {failure:g} counts as failing for ever")
+    reference = "monte-carlo" if data.terminals.any() else "sarsa"
+    if reference == "sarsa":
+        notes.append("no episode ends in a terminal: the reference value is fitted by SARSA")
+    return failure, reference, notes
 
 
 def sparse_failure(data: Dataset) -> float | None:

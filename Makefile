@@ -13,11 +13,11 @@ train: $(STAMP)
 
 # For every save: all that is quick.
 check: lint
-	$(VENV)/bin/pytest -n 2 --dist loadgroup --max-worker-restart 0 -m "not slow"
+	$(VENV)/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 -m "not slow"
 
 test: lint
 	$(VENV)/bin/mkdocs build --strict --site-dir $(VENV)/site
-	$(VENV)/bin/pytest -n 2 --dist loadgroup --max-worker-restart 0
+	$(VENV)/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check src tests

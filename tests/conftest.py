@@ -30,11 +30,20 @@ PLAIN = (
 )
 os.environ.setdefault("XLA_FLAGS", " ".join(PLAIN))
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(SCRATCH / "compiled"))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("CALQL_DATA", str(SCRATCH / "data"))
 os.environ.setdefault("MPLBACKEND", "Agg")
 settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
 settings.load_profile("untimed")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Modules with long tests go first, so that no worker begins one when the other has nothing left to do.
+
+    `make test` keeps a module in one worker (`--dist loadfile`): its fixtures and compiled programs serve all of it.
+    """
+    long = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in long)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -33,14 +33,8 @@ OTHERS = [name for name in able(False) if name not in FAMILY]
 DISCRETE = "@discrete"  # after the name of a method: its form for discrete actions
 
 
-def grouped(names: list[str], group: str) -> list[Any]:
-    """Kept in one worker, where what one compiles serves the others."""
-    return [pytest.param(name, marks=pytest.mark.xdist_group(group)) for name in names]
-
-
 WITH_CHOICES = [f"{name}{DISCRETE}" for name in ("cal-ql", "cal-ql-utd20", "sac", "iql", "bc", "dqn")]
-CHOOSING = grouped(WITH_CHOICES, "discrete")
-EVERY = grouped(FAMILY, "learner") + grouped(OTHERS, "others") + CHOOSING
+EVERY = FAMILY + OTHERS + WITH_CHOICES
 ONE_OF_EACH = ["cal-ql", "iql", "awac", "td3-bc", "o3f", "rebrac", "bc"]  # a method of each class that has an actor
 WITH_IMAGES = ONE_OF_EACH
 
@@ -62,7 +56,7 @@ def pairs(names: list[str]) -> list[str]:
     return [f"{name}/{actor}" for name, actor in others if fits(name, actor) is not None]
 
 
-WITH_OTHER_ACTORS = grouped(pairs(ONE_OF_EACH), "actors")
+WITH_OTHER_ACTORS = pairs(ONE_OF_EACH)
 
 
 def discrete(label: str) -> bool:
@@ -356,7 +350,7 @@ def started(name: str, folder: Path, **changes: Any) -> Run:
     return Run(plan, folder, Silent())
 
 
-@pytest.mark.parametrize("name", grouped(WITH_IMAGES, "others"))
+@pytest.mark.parametrize("name", WITH_IMAGES)
 def test_images_where_the_method_takes_them(name: str) -> None:
     """Its encoder learns."""
     method = tiny(name)

@@ -7,7 +7,6 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from hypothesis import given
 from small_mdps import quick_jit, quickly, random_mdp, random_policy, random_table, seeds, two_state_chain
 
@@ -15,8 +14,6 @@ from calql.theory.algorithm import VARIANTS, Rules, fine_tune, fitted_q, rollout
 from calql.theory.conditions import Instance, make_instance, near_optimal
 from calql.theory.mdp import bellman, one_hot_greedy, optimal_q, policy_q
 from calql.theory.regression import RIDGE, sample_offline
-
-pytestmark = pytest.mark.xdist_group("theory-algorithm")
 
 LONGEST, LARGEST = 30, 400
 tune = quick_jit(partial(fine_tune, buffer=LONGEST))

@@ -13,8 +13,6 @@ from calql.theory.conditions import CONDITIONS, Instance, make_instance
 from calql.theory.experiment import MEASURES, Scale, simulate
 from calql.theory.mdp import policy_value
 
-pytestmark = pytest.mark.xdist_group("theory-run")
-
 
 def label(instance: Instance) -> float:
     """A number that tells conditions apart: the value of the reference, and how evenly the data is spread."""

@@ -12,8 +12,6 @@ from calql.theory.conditions import CONDITIONS, make_instance
 from calql.theory.families import FAMILIES, HORIZON, near_ties
 from calql.theory.mdp import greedy_value, optimal_q, policy_value
 
-pytestmark = pytest.mark.xdist_group("theory-measures")  # the same drawn MDPs, compiled once
-
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_distributions_and_rewards(family: str) -> None:

@@ -21,8 +21,6 @@ from calql.theory.measures import (
     quantities,
 )
 
-pytestmark = pytest.mark.xdist_group("theory-measures")
-
 EXACT = ("chain", "lock")
 
 

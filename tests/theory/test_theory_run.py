@@ -13,8 +13,6 @@ from calql import theory
 from calql.theory import experiment
 from calql.theory.experiment import Scale
 
-pytestmark = pytest.mark.xdist_group("theory-run")
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from calql.bench.environments import distinct, measure_env
 from calql.bench.growth import AXES, draw_growth, measure_growth
 from calql.bench.products import measure_products
@@ -23,6 +25,7 @@ from calql.cli.given import method_kinds, options_given
 from calql.cli.help import Group, show_help
 from calql.cli.parse import made, read_words
 from calql.domains.registry import all_tasks, get_task
+from calql.engine.devices import devices_used, require_devices
 from calql.methods import able
 from calql.runs import record, request
 from calql.runs.request import Choice
@@ -46,6 +49,8 @@ class BenchOptions(Checked):
     """Observation size (default: the task's)."""
     action: int | None = None
     """Action size (default: the task's)."""
+    devices: int = 1
+    """Devices that the seeds are shared out over; --growth follows this by itself, where there are several."""
     transitions: int = 100_000
     """Logged transitions on the device."""
     seconds: float = 5.0
@@ -57,7 +62,7 @@ class BenchOptions(Checked):
     scaling: bool = False
     """Environment steps/s of the task in one and in two processes."""
     growth: bool = False
-    """Time per update against seeds, batch, critics, update ratio and logged transitions."""
+    """Time per update against seeds, batch, critics, update ratio, logged transitions and devices."""
     products: bool = False
     """An update beside its matrix products alone."""
     run: float = 0.0
@@ -139,6 +144,7 @@ def _chosen(options: BenchOptions) -> Measure:
     if options.keep is not None and not (options.soak or (options.run and len(options.seeds) == 1)):
         mend = "add --run MINUTES and one number of --seeds, or --soak MINUTES"
         raise UserError("--keep is for one run", mend=mend)
+    require_devices(options.devices)
     if any(count < 1 for count in options.seeds):
         raise UserError(f"--seeds is {min(options.seeds)}", mend="it must be at least 1")
     return subjects[asked[0]] if asked else _updates
@@ -157,6 +163,7 @@ def _shapes(options: BenchOptions, seeds: int) -> Shapes:
         options.action or int(action[0]),  # type: ignore[index]
         options.transitions,
         seeds=seeds,
+        devices=devices_used(options.devices, seeds, jax.local_device_count()),
     )
 
 

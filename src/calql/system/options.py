@@ -88,6 +88,7 @@ RANGES: Mapping[str, Range] = {
     "action_low": ANY,
     "action_high": ANY,
     "block": FROM_ONE,
+    "devices": Range(0.0, 1024.0),
     "workers": Range(-1.0, 1024.0),
     "checkpoint_minutes": NOT_NEGATIVE,
     "step_timeout": NOT_NEGATIVE,

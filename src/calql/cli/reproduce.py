@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,10 @@ class ReproduceOptions(Checked):
     """The folder of cells and reports; experiments that share cells share them there."""
     dry_run: bool = False
     """Print the cells, their size and an estimate of the time, and run nothing."""
+    card: str = "NVIDIA H200"
+    """The kind of GPU that --dry-run reckons with for the engines ray and slurm; the rates of others are assumed."""
+    price: float | None = None
+    """What an hour of a GPU costs, for a total with --dry-run."""
     report_only: bool = False
     """Run nothing; write tables, figures and report of what there is."""
     table: str | None = None
@@ -146,11 +151,16 @@ def _engine(options: ReproduceOptions) -> Engine:
 
 
 def _dry_run(matrix: Matrix, options: ReproduceOptions) -> int:
-    from calql.experiments.launchers.machine import this_machine
+    from calql.experiments.launchers.machine import Machine, this_machine
     from calql.experiments.matrix import plan_text
 
-    machine = this_machine()
-    print(plan_text(matrix, machine, min(options.jobs or machine.jobs, len(matrix.cells))))
+    machine, count = this_machine(), len(matrix.cells)
+    if options.engine == "local":
+        print(plan_text(matrix, machine, min(options.jobs or machine.jobs, count), price=options.price))
+        return 0
+    cards = tuple(map(str, range(math.ceil(options.gpus))))  # a share of a GPU is reckoned as a whole one
+    one = Machine(math.ceil(options.cpus), cards, options.card)
+    print(plan_text(matrix, one, min(options.jobs or count, count), apart=True, price=options.price))
     return 0
 
 

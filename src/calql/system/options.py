@@ -180,6 +180,7 @@ RANGES: Mapping[str, Range] = {
     "jobs": Range(1.0, 1024.0),
     "port": Range(0.0, 65535.0),
     "retries": NOT_NEGATIVE,
+    "price": NOT_NEGATIVE,
     "cpus": POSITIVE,
     "gpus": NOT_NEGATIVE,
     "observation": FROM_ONE,

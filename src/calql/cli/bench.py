@@ -19,6 +19,7 @@ from calql.bench.growth import AXES, draw_growth, measure_growth
 from calql.bench.products import measure_products
 from calql.bench.scaling import measure_scaling
 from calql.bench.soak import in_a_line, measure_soak
+from calql.bench.start import measure_start
 from calql.bench.updates import Shapes, measure_updates
 from calql.bench.whole import measure_run
 from calql.cli.given import method_kinds, options_given
@@ -57,6 +58,8 @@ class BenchOptions(Checked):
     """Time given to each measurement."""
     methods: bool = False
     """Updates/s of every method on the task."""
+    starts: bool = False
+    """Time to the first update of every method on the task: when it compiles, and of a second run of the kind."""
     envs: bool = False
     """Environment steps/s of every task on one core."""
     scaling: bool = False
@@ -128,6 +131,7 @@ def _chosen(options: BenchOptions) -> Measure:
     """What the flags ask for; one thing at a time."""
     subjects: Mapping[str, Measure] = {
         "methods": _methods,
+        "starts": _starts,
         "envs": _environments,
         "scaling": _scaling,
         "growth": _growth,
@@ -182,6 +186,16 @@ def _methods(options: BenchOptions, _: Any) -> list[dict[str, Any]]:
     for name in able(False):
         _, learner = request.defaults(Choice(task=options.task, method=name), get_task(options.task))
         rows += [measure_updates(name, learner, _shapes(options, n), seconds=options.seconds) for n in options.seeds]
+    return rows
+
+
+def _starts(options: BenchOptions, _: Any) -> list[dict[str, Any]]:
+    """Every method with its own options on the task; one that cannot do it is left out."""
+    rows = []
+    for name in able(get_task(options.task).discrete):
+        rows.append(measure_start(options.task, name, options.seeds[-1]))
+        first, second = rows[-1]["first"], rows[-1]["second"]
+        _tell(f"{name}: {first['cpu_s']:.1f} s of the processor, then {second['cpu_s']:.1f}")
     return rows
 
 

@@ -30,7 +30,6 @@ from calql.results.metrics import write_atomically
 from calql.runs import life as training
 from calql.runs.preparation import Prepared
 from calql.runs.stops import Stopped, Stops
-from calql.system.compiled import keep_compiled
 from calql.system.errors import UserError
 from calql.system.run_files import CONFIG
 
@@ -63,9 +62,6 @@ def run_cell(folder: Path, workers: int) -> int:
     note("running")
     try:
         cell = Cell.read(folder)
-        if cell.scale == "smoke":  # spends its time in the compiler: the next one finds nearly everything compiled
-            keep_compiled()
-            jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
         with Stops(own_process=True, grace_s=GRACE_S) as stops:
             outcome = _train(cell, folder, workers, stops)
         if cell.slices and outcome.finished:

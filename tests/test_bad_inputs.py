@@ -101,6 +101,8 @@ CASES: list[tuple[str, str]] = [
     (f"{OWN} --lag 2", "lag"),
     (f"{OWN} --lag 1 --update-schedule step", "0 with --update-schedule step"),
     (f"{OWN} --keep-episodes 5", "-1 with --keep-episodes"),
+    (f"{OWN} --devices 64", "--devices is 64, and 1 device is there"),
+    (f"{OWN} --devices -1", "--devices is -1"),
     (f"{OWN} --workers -2", "--workers is -2"),
     (f"{OWN} --workers 100000", "--workers is 100000"),
     (f"{OWN} --hold-out 1", "below 1"),

@@ -14,7 +14,7 @@ from reproduce_cells import tiny_cell
 
 from calql.engine.checkpoint import whole
 from calql.experiments.cells import Cell
-from calql.experiments.estimate import size_of
+from calql.experiments.estimate import cost_text, size_of
 from calql.experiments.folders import Progress, at_work, note_death, prepare, read_progress, status, write_progress
 from calql.experiments.launchers.base import Stop, Tell, workers_of
 from calql.experiments.launchers.launch import kill, launch
@@ -135,6 +135,18 @@ def test_a_dry_run_lists_every_cell_with_its_size() -> None:
     assert f"{size.updates:,}" in text
     assert "2,800 updates/s" in text
     assert "for what is left, 5 cells at once" in text
+
+
+def test_a_plan_for_a_cluster_gives_each_cell_its_cards_and_adds_up_hours_and_money() -> None:
+    """Two cells of an hour each on two cards of their own are four GPU-hours, whoever waits for whom."""
+    experiment = EXPERIMENTS["fig-mixing"]
+    cells, machine = cells_of(experiment, "small")[:2], Machine(16, ("0", "1"), "NVIDIA H200")
+    matrix = Matrix(experiment, "small", cells, Path("nowhere"))
+    hours = sum(size_of(cell).seconds(cell, machine, 1) for cell in cells) / 3600
+    for at_once in (1, 2):
+        assert plan_text(matrix, machine, at_once, apart=True).splitlines()[-1] == f"{2 * hours:,.0f} GPU-hours"
+    assert cost_text(machine, 10.4, 2.5) == "21 GPU-hours, at 2.5 each: 52"
+    assert cost_text(Machine(16), 3.0, None) == "3 hours of a machine"
 
 
 def test_a_deadline_leaves_time_for_checkpoints_and_the_report() -> None:

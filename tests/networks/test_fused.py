@@ -9,8 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import Mesh
 from toy_task import spec, tiny
 
+from calql.engine.devices import SEED, Shards
 from calql.networks import Critics, Identity, Style, q_values
 from calql.networks.kernels import fused
 
@@ -87,6 +89,19 @@ def test_seeds_side_by_side_are_each_alone() -> None:
     for index in range(2):
         alone = gradient(jax.tree.map(lambda leaf: leaf[index], stacked))  # noqa: B023
         assert distance(jax.tree.map(lambda leaf: leaf[index], together), alone) < 1e-5  # noqa: B023
+
+
+def test_seeds_in_the_program_of_a_mesh() -> None:
+    """Lowered and not run: the interpreter's programs wait for each other across devices."""
+    features, actions = pairs(4, 5)
+    stacked = jax.tree.map(lambda leaf: jnp.stack([leaf, 2.0 * leaf]), critics("bfloat16"))
+    mesh = Shards(Mesh(np.array(jax.local_devices()[:1]), (SEED,)))
+
+    def gradients(of_seeds: Critics) -> Any:
+        return jax.vmap(jax.grad(lambda ours: jnp.sum(fused_q(ours, features, actions))))(of_seeds)
+
+    lowered = jax.jit(lambda of_seeds: mesh.each(gradients, of_seeds)).lower(stacked)
+    assert jax.tree.map(jnp.shape, lowered.out_info) == jax.tree.map(jnp.shape, stacked)
 
 
 def test_one_action_for_each_state() -> None:

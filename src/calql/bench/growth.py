@@ -1,4 +1,4 @@
-"""Time per update against what it grows with: seeds, batch, critics, update ratio, logged transitions."""
+"""Time per update against what it grows with: seeds, batch, critics and their width, update ratio, data, devices."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
 from matplotlib.figure import Figure
 
 from calql.bench.updates import Shapes, measure_updates
@@ -16,16 +17,20 @@ from calql.system.errors import unknown
 AXES: Mapping[str, tuple[int, ...]] = {
     "seeds": (1, 2, 4, 8, 16, 32),
     "batch_size": (64, 256, 1024),
+    "critic_widths": (128, 256, 512),
     "critics": (2, 5, 10),
     "critic_steps": (1, 5, 20),
     "transitions": (10_000, 100_000, 1_000_000, 10_000_000),
+    "devices": (1, 2, 4, 8),
 }
 MEANING = {
     "seeds": "seeds at once",
     "batch_size": "rows of a batch",
+    "critic_widths": "units of each layer of a critic",
     "critics": "critics in the ensemble",
     "critic_steps": "critic updates per policy update",
     "transitions": "logged transitions on the device",
+    "devices": "devices, as many seeds on each",
 }
 TICKS = tuple(step * 10.0**power for power in range(-3, 5) for step in (1, 2, 5))  # ms
 
@@ -42,16 +47,19 @@ def measure_growth(
 ) -> list[dict[str, Any]]:
     """One axis at a time, the others as given; an axis that the method has no option for is left out.
 
-    The point that axes share is measured once.
+    Devices each have the seeds that are given; more of them than are there are left out, and so is the axis where there
+    is one. The point that axes share is measured once.
     """
     for axis in axes:
         if axis not in AXES:
             raise unknown("axis", axis, AXES, where="calql bench --growth")
+    there = jax.local_device_count()
+    most = {"devices": there if there > 1 else 0, **(most or {})}
     rows = []
     measured: dict[tuple[Any, Shapes], dict[str, Any]] = {}
     for axis in axes:
         for value in AXES[axis]:
-            if value > (most or {}).get(axis, value):
+            if value > most.get(axis, value):
                 continue
             changed = _with(options, shapes, axis, value)
             if changed is None:
@@ -65,10 +73,13 @@ def measure_growth(
 
 
 def _with(options: Any, shapes: Shapes, axis: str, value: int) -> tuple[Any, Shapes] | None:
+    if axis == "devices":
+        return options, dataclasses.replace(shapes, devices=value, seeds=shapes.seeds * value)
     if axis in {field.name for field in dataclasses.fields(shapes)}:
         return options, dataclasses.replace(shapes, **{axis: value})
     if axis in {field.name for field in dataclasses.fields(options)}:
-        return dataclasses.replace(options, **{axis: value}), shapes
+        now = getattr(options, axis)
+        return dataclasses.replace(options, **{axis: (value,) * len(now) if isinstance(now, tuple) else value}), shapes
     return None
 
 

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from calql.engine.devices import Shards, shards_for
 from calql.engine.inputs import columns_of, on_device
 from calql.engine.options import RunOptions
 from calql.engine.program import Learning, Program, UpdateInputs, on_accelerator, short_part, whole_loops
@@ -28,6 +29,7 @@ class Shapes:
     transitions: int = 100_000  # logged
     episode: int = 1_000
     seeds: int = 1
+    devices: int = 1  # over which the seeds are shared out
 
 
 def random_data(shapes: Shapes, columns: frozenset[str]) -> Transitions:
@@ -53,11 +55,13 @@ class Bench:
         method: Method = method_entry(name).make(options)
         self.minibatches, self._seeds = method.minibatches, shapes.seeds
         self.loop = short_part(RunOptions().block) if on_accelerator() else None
-        self.program, self.logged = Program(method), random_data(shapes, method.columns)
-        self.keys = jax.random.split(jax.random.key(0), shapes.seeds)
-        state = self.program.start(self.keys, Spec((shapes.observation,), shapes.action))
-        self.learning = self.program.fresh(state, jnp.zeros(shapes.seeds, jnp.int32), self.logged)
-        self.replay = _filled(self.logged, shapes.seeds)
+        shards = shards_for(shapes.devices, shapes.seeds)
+        self.program, self.logged = Program(method, shards), shards.copied(random_data(shapes, method.columns))
+        keys = jax.random.split(jax.random.key(0), shapes.seeds)
+        state = self.program.start(keys, Spec((shapes.observation,), shapes.action))
+        learning = self.program.fresh(state, jnp.zeros(shapes.seeds, jnp.int32), self.logged)
+        self.keys, self.learning = shards.shared_out((keys, learning))
+        self.replay = _filled(self.logged, shapes.seeds, shards)
         half, none = np.full(shapes.seeds, method.batch_size // 2, np.int32), np.zeros(shapes.seeds, np.int32)
         returns = np.tile(np.array([-100.0, 100.0], np.float32), (shapes.seeds, 1)) if method.bounds_targets else None
         self._update_inputs = UpdateInputs((self.logged, self.replay), self.keys, half, none, returns, (none, none))
@@ -92,6 +96,7 @@ def measure_updates(name: str, options: Any, shapes: Shapes, *, seconds: float =
     return {
         "method": name,
         "seeds": shapes.seeds,
+        "devices": shapes.devices,
         "updates_per_s": 1.0 / per_update,
         "seed_updates_per_s": shapes.seeds / per_update,
         "spread": float(np.std(times) / np.mean(times)),
@@ -102,9 +107,9 @@ def measure_updates(name: str, options: Any, shapes: Shapes, *, seconds: float =
     }
 
 
-def _filled(logged: Transitions, seeds: int) -> Replay:
+def _filled(logged: Transitions, seeds: int, shards: Shards) -> Replay:
     """A small online buffer with real rows for each seed."""
     rows = min(10_000, logged.rewards.shape[0])
     empty = empty_like(jax.tree.map(lambda column: column[0], logged), rows)
     one = Replay(jax.tree.map(lambda column: column[:rows], logged), empty.inserted + rows)
-    return jax.tree.map(lambda leaf: jnp.repeat(leaf[None], seeds, axis=0), one)
+    return shards.repeated(one, seeds)

@@ -12,17 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from calql.bench.environments import distinct, measure_env
 from calql.bench.growth import AXES, draw_growth, measure_growth
 from calql.bench.products import measure_products
 from calql.bench.scaling import measure_scaling
 from calql.bench.soak import in_a_line, measure_soak
+from calql.bench.start import measure_start
 from calql.bench.updates import Shapes, measure_updates
 from calql.bench.whole import measure_run
 from calql.cli.given import method_kinds, options_given
 from calql.cli.help import Group, show_help
 from calql.cli.parse import made, read_words
 from calql.domains.registry import all_tasks, get_task
+from calql.engine.devices import devices_used, require_devices
 from calql.methods import able
 from calql.runs import record, request
 from calql.runs.request import Choice
@@ -46,18 +50,22 @@ class BenchOptions(Checked):
     """Observation size (default: the task's)."""
     action: int | None = None
     """Action size (default: the task's)."""
+    devices: int = 1
+    """Devices that the seeds are shared out over; --growth follows this by itself, where there are several."""
     transitions: int = 100_000
     """Logged transitions on the device."""
     seconds: float = 5.0
     """Time given to each measurement."""
     methods: bool = False
     """Updates/s of every method on the task."""
+    starts: bool = False
+    """Time to the first update of every method on the task: when it compiles, and of a second run of the kind."""
     envs: bool = False
     """Environment steps/s of every task on one core."""
     scaling: bool = False
     """Environment steps/s of the task in one and in two processes."""
     growth: bool = False
-    """Time per update against seeds, batch, critics, update ratio and logged transitions."""
+    """Time per update against seeds, batch, critics, update ratio, logged transitions and devices."""
     products: bool = False
     """An update beside its matrix products alone."""
     run: float = 0.0
@@ -123,6 +131,7 @@ def _chosen(options: BenchOptions) -> Measure:
     """What the flags ask for; one thing at a time."""
     subjects: Mapping[str, Measure] = {
         "methods": _methods,
+        "starts": _starts,
         "envs": _environments,
         "scaling": _scaling,
         "growth": _growth,
@@ -139,6 +148,7 @@ def _chosen(options: BenchOptions) -> Measure:
     if options.keep is not None and not (options.soak or (options.run and len(options.seeds) == 1)):
         mend = "add --run MINUTES and one number of --seeds, or --soak MINUTES"
         raise UserError("--keep is for one run", mend=mend)
+    require_devices(options.devices)
     if any(count < 1 for count in options.seeds):
         raise UserError(f"--seeds is {min(options.seeds)}", mend="it must be at least 1")
     return subjects[asked[0]] if asked else _updates
@@ -157,6 +167,7 @@ def _shapes(options: BenchOptions, seeds: int) -> Shapes:
         options.action or int(action[0]),  # type: ignore[index]
         options.transitions,
         seeds=seeds,
+        devices=devices_used(options.devices, seeds, jax.local_device_count()),
     )
 
 
@@ -175,6 +186,16 @@ def _methods(options: BenchOptions, _: Any) -> list[dict[str, Any]]:
     for name in able(False):
         _, learner = request.defaults(Choice(task=options.task, method=name), get_task(options.task))
         rows += [measure_updates(name, learner, _shapes(options, n), seconds=options.seconds) for n in options.seeds]
+    return rows
+
+
+def _starts(options: BenchOptions, _: Any) -> list[dict[str, Any]]:
+    """Every method with its own options on the task; one that cannot do it is left out."""
+    rows = []
+    for name in able(get_task(options.task).discrete):
+        rows.append(measure_start(options.task, name, options.seeds[-1]))
+        first, second = rows[-1]["first"], rows[-1]["second"]
+        _tell(f"{name}: {first['cpu_s']:.1f} s of the processor, then {second['cpu_s']:.1f}")
     return rows
 
 

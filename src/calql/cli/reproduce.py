@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,24 +45,30 @@ class ReproduceOptions(Checked):
     """The folder of cells and reports; experiments that share cells share them there."""
     dry_run: bool = False
     """Print the cells, their size and an estimate of the time, and run nothing."""
+    card: str = "NVIDIA H200"
+    """The kind of GPU that --dry-run reckons with for the engines ray and slurm; the rates of others are assumed."""
+    price: float | None = None
+    """What an hour of a GPU costs, for a total with --dry-run."""
     report_only: bool = False
     """Run nothing; write tables, figures and report of what there is."""
     table: str | None = None
     """Run nothing; write tables, figures and report of this results.csv (or .csv.gz), from wherever it came."""
     max_minutes: float | None = None
     """Checkpoint all cells, write the report and end before so many minutes have passed."""
-    engine: Literal["local", "ray"] = "local"
-    """Where cells run: on this machine, or on a Ray cluster."""
+    engine: Literal["local", "ray", "slurm"] = "local"
+    """Where cells run: on this machine, on a Ray cluster, or as jobs of Slurm."""
     jobs: int | None = None
-    """Engine local: cells at once (default: what the cores and the GPU bear)."""
+    """Cells at once, on this machine (default: what the cores and the GPU bear) or with Slurm (default: all)."""
     address: str = "auto"
     """Engine ray: the cluster (HOST:PORT, ray://HOST:PORT, or auto for the one this machine belongs to)."""
     gpus: float = 0.0
-    """Engine ray: share of a GPU for each cell; 0 runs cells on CPUs."""
+    """Engine ray: share of a GPU for each cell. Engine slurm: GPUs, over which it shares out its seeds. 0: on CPUs."""
     cpus: float = 1.0
-    """Engine ray: CPUs for each cell."""
+    """Engines ray and slurm: CPUs for each cell."""
     retries: int = 3
-    """Engine ray: how often a cell is sent elsewhere when its worker is lost."""
+    """Engines ray and slurm: how often a cell is sent again when its worker is lost or its job's time is up."""
+    slurm: tuple[str, ...] = ()
+    """Engine slurm: options of sbatch as NAME=VALUE, such as time=4:00:00 (needed), partition=gpu and account=lab."""
 
 
 def run(command: str, words: Sequence[str]) -> int:
@@ -103,6 +110,8 @@ def _matrix(options: ReproduceOptions) -> int:
     from calql.experiments.paper.matrices import find_experiment
     from calql.experiments.paper.scales import cells_of
 
+    if options.slurm and options.engine != "slurm":
+        raise UserError("--slurm means nothing for --engine " + options.engine, mend="add --engine slurm")
     experiment = find_experiment(options.name, also=(THEORY,))
     cells = cells_of(
         experiment,
@@ -130,17 +139,28 @@ def _engine(options: ReproduceOptions) -> Engine:
         from calql.experiments.launchers.ray import RayEngine
 
         return RayEngine(options.address, cpus=options.cpus, gpus=options.gpus, retries=options.retries)
+    if options.engine == "slurm":
+        from calql.experiments.launchers.slurm import SlurmEngine
+
+        return SlurmEngine(
+            options.slurm, cpus=options.cpus, gpus=options.gpus, jobs=options.jobs, retries=options.retries
+        )
     from calql.experiments.launchers.local import LocalEngine
 
     return LocalEngine(options.jobs)
 
 
 def _dry_run(matrix: Matrix, options: ReproduceOptions) -> int:
-    from calql.experiments.launchers.machine import this_machine
+    from calql.experiments.launchers.machine import Machine, this_machine
     from calql.experiments.matrix import plan_text
 
-    machine = this_machine()
-    print(plan_text(matrix, machine, min(options.jobs or machine.jobs, len(matrix.cells))))
+    machine, count = this_machine(), len(matrix.cells)
+    if options.engine == "local":
+        print(plan_text(matrix, machine, min(options.jobs or machine.jobs, count), price=options.price))
+        return 0
+    cards = tuple(map(str, range(math.ceil(options.gpus))))  # a share of a GPU is reckoned as a whole one
+    one = Machine(math.ceil(options.cpus), cards, options.card)
+    print(plan_text(matrix, one, min(options.jobs or count, count), apart=True, price=options.price))
     return 0
 
 

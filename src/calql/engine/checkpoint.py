@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -100,8 +100,10 @@ def pack(name: str, tree: Any) -> Arrays:
     return {f"{name}/{index:04d}": np.asarray(leaf) for index, leaf in enumerate(leaves) if np.size(leaf)}
 
 
-def unpack(name: str, arrays: Mapping[str, NDArray[Any]], like: Any) -> Any:
-    """The pytree `like` with its leaves from named arrays of the same shapes."""
+def unpack(
+    name: str, arrays: Mapping[str, NDArray[Any]], like: Any, place: Callable[[Any], Any] = jax.numpy.asarray
+) -> Any:
+    """The pytree `like` with its leaves from named arrays of the same shapes, each put in its `place`."""
     leaves, structure = jax.tree.flatten(like)
     found = [
         arrays.get(f"{name}/{index:04d}") if leaf.size else np.zeros(leaf.shape, leaf.dtype)
@@ -114,4 +116,4 @@ def unpack(name: str, arrays: Mapping[str, NDArray[Any]], like: Any) -> Any:
                 where="checkpoint",
                 mend="resume with the version of calql that wrote it",
             )
-    return jax.tree.unflatten(structure, [jax.numpy.asarray(array) for array in found])
+    return jax.tree.unflatten(structure, [place(array) for array in found])

@@ -67,6 +67,8 @@ class RunOptions(Checked):
     """Gradient steps of fitted Q evaluation, at each evaluation of a run without an environment."""
     block: int = 100
     """Updates between two looks at the clock; changes nothing in the results."""
+    devices: int = 1
+    """GPUs that share the seeds out among them, equal numbers each; 0: all that are there."""
     workers: int = -1
     """Processes that step environments; 0: this one; -1: as the task declares."""
     real: bool = False

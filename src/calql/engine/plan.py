@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from calql.data import Dataset
 from calql.data.rewards import EpisodeSummary, RewardRule
 from calql.engine.assessment import Assessment, make_assessment
+from calql.engine.devices import Shards, shards_for
 from calql.engine.inputs import Inputs, prepare
 from calql.engine.options import RunOptions
 from calql.engine.program import on_accelerator
@@ -121,6 +122,11 @@ class Plan:
     @property
     def on_accelerator(self) -> bool:
         return on_accelerator()
+
+    @property
+    def shards(self) -> Shards:
+        """The devices that its members are shared out over."""
+        return shards_for(self.options.devices, len(self.members))
 
     @property
     def capacity(self) -> int:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from calql.engine import mixing
 from calql.engine.counters import Counts
+from calql.engine.devices import ONE, Shards
 from calql.engine.health import Health, Stands, are_sound, duplicate, keep_sound, newly_lost
 from calql.engine.replay import Replay, insert
 from calql.methods.base import Method, Metrics, Spec, TimeStep, Transitions
@@ -43,9 +44,10 @@ class UpdateInputs(NamedTuple):
 
 @dataclass(frozen=True)
 class Program:
-    """Pure functions of one method, vmapped over seeds. Hashable, so that jit compiles each once."""
+    """Pure functions of one method, vmapped over the seeds of a device. Hashable, so that jit compiles each once."""
 
     method: Method
+    shards: Shards = ONE
 
     @partial(jax.jit, static_argnums=(0, 2))
     def start(self, keys: jax.Array, spec: Spec) -> Any:
@@ -91,8 +93,24 @@ class Program:
         With `rounds`, that many are gone through, whatever is due: who gives a GPU a loop of a length known to the
         compiler need not stay to count.
         """
-
         first = jnp.zeros_like(due) if logged_start is None else logged_start
+        of_seeds = learning, replay, keys, from_logged, due, first, returns
+        trained: Learning = self.shards.each(partial(self._block, rounds), *of_seeds, shared=(logged,))
+        return trained
+
+    def _block(
+        self,
+        rounds: int | None,
+        logged: Transitions,
+        learning: Learning,
+        replay: Replay,
+        keys: jax.Array,
+        from_logged: jax.Array,
+        due: jax.Array,
+        first: jax.Array,
+        returns: jax.Array | None,
+    ) -> Learning:
+        """On one device: as many rounds as its own seeds need."""
 
         def one(
             learning: Learning,
@@ -173,13 +191,17 @@ class Program:
     @partial(jax.jit, static_argnums=0)
     def values(self, state: Any, observations: jax.Array, actions: jax.Array) -> jax.Array | None:
         """Q [seed, batch] of logged pairs, or None."""
-        return jax.vmap(lambda one: self.method.value(one, observations, actions))(state)
+
+        def values(observations: jax.Array, actions: jax.Array, state: Any) -> jax.Array | None:
+            return jax.vmap(lambda one: self.method.value(one, observations, actions))(state)
+
+        return self.shards.each(values, state, shared=(observations, actions))
 
     @partial(jax.jit, static_argnums=0)
     def values_of_policies(self, state: Any, observations: jax.Array) -> jax.Array | None:
         """Q [seed, batch] of what each seed's policy does at these observations when it does not explore, or None."""
 
-        def one(state: Any) -> jax.Array | None:
+        def one(observations: jax.Array, state: Any) -> jax.Array | None:
             policy = self.method.policy(state)
             start = self.method.start(policy)
 
@@ -189,12 +211,12 @@ class Program:
 
             return self.method.value(state, observations, jax.vmap(act)(observations))
 
-        return jax.vmap(one)(state)
+        return self.shards.each(jax.vmap(one, in_axes=(None, 0)), state, shared=(observations,))
 
     @partial(jax.jit, static_argnums=0)
     def policies(self, state: Any) -> Any:
         """Those of all seeds; copies, safe from the next block, which takes its inputs' memory."""
-        return jax.tree.map(jnp.copy, jax.vmap(self.method.policy)(state))
+        return self.shards.each(lambda own: jax.tree.map(jnp.copy, jax.vmap(self.method.policy)(own)), state)
 
 
 def _scalars_together(leaves: Arrays) -> list[list[int]]:
@@ -244,10 +266,11 @@ def on_accelerator() -> bool:
     return jax.default_backend() != "cpu"
 
 
-@partial(jax.jit, donate_argnums=0)
-def insert_all(replay: Replay, episodes: Transitions, lengths: jax.Array) -> Replay:
+@partial(jax.jit, donate_argnums=0, static_argnames="shards")
+def insert_all(replay: Replay, episodes: Transitions, lengths: jax.Array, *, shards: Shards = ONE) -> Replay:
     """Put one padded episode [seed, limit, ...] into each seed's buffer; length 0 leaves it alone."""
-    return jax.vmap(insert)(replay, episodes, lengths)
+    filled: Replay = shards.each(jax.vmap(insert), replay, episodes, lengths)
+    return filled
 
 
 def clear_sums(learning: Learning, seeds: jax.Array) -> Learning:

@@ -64,14 +64,16 @@ class Run:
         self.counters = Counters.zeros(self._count)
         self.collector = Collector(self.options, plan.seeds, self.counters)
         self.evaluations = Evaluations(plan, self.counters)
-        self.program = Program(plan.method)
+        self._shards = plan.shards
+        self.program = Program(plan.method, self._shards)
         roots = [jax.random.key(seed) for seed in plan.seeds]
-        self._update_keys = jnp.stack([jax.random.fold_in(root, 1) for root in roots])
+        self._update_keys = self._shards.shared_out(jnp.stack([jax.random.fold_in(root, 1) for root in roots]))
         keys = jnp.stack([jax.random.fold_in(root, 0) for root in roots])
         state = by_arm(plan, lambda method, part: Program(method).start(part, plan.inputs.spec), keys)
         zero = jnp.zeros(self._count, jnp.int32)
-        self.learning = self.program.fresh(state, zero, plan.inputs.logged)
-        self.health = Health.fresh(self._count)
+        self._logged = self._shards.copied(plan.inputs.logged)
+        self.learning = self._shards.shared_out(self.program.fresh(state, zero, self._logged))
+        self.health = self._shards.shared_out(Health.fresh(self._count))
         self.lost: dict[Member, dict[str, int]] = {}  # where seeds that diverged stood then; known from their rows
         self.replay = self._empty_replay()
         self.returns = np.tile(np.array(plan.inputs.possible, np.float32), (self._count, 1))
@@ -201,8 +203,8 @@ class Run:
         if self._on_switch is not None:
             self._on_switch(self.saved)
         method, state = self._switched(self.learning.state)
-        self.program = Program(method)
-        self.learning = self.program.fresh(state, self.learning.updates, self.plan.inputs.logged)
+        self.program = Program(method, self._shards)
+        self.learning = self._shards.shared_out(self.program.fresh(state, self.learning.updates, self._logged))
         self._note_speed()
         self.watch.ended = time.monotonic()
         self.online = True
@@ -269,7 +271,7 @@ class Run:
         shares = np.array(self._logged_shares(first), np.int32)
         stands = c.gradient_steps.astype(np.int32), c.env_steps.astype(np.int32)
         returns = self.returns if self.program.method.bounds_targets else None
-        rows = self.plan.inputs.logged, self.replay
+        rows = self._logged, self.replay
         return UpdateInputs(rows, self._update_keys, shares, first.astype(np.int32), returns, stands)
 
     def _logged_shares(self, first: Counts) -> list[int]:
@@ -318,7 +320,7 @@ class Run:
         """Put whole episodes, one of each seed or none, into the buffers."""
         if any(episode is not None for episode in episodes):
             padded, lengths = self.plan.inputs.pad(episodes, self.plan.task.episode_limit)
-            self.replay = insert_all(self.replay, padded, lengths)
+            self.replay = insert_all(self.replay, padded, lengths, shards=self._shards)
             self.returns = self.plan.inputs.widened(self.returns, episodes)
 
     def _take_up(self) -> None:
@@ -433,15 +435,16 @@ class Run:
         state = self.learning.state
         if self.online:
             method, state = self._switched(state)
-            self.program = Program(method)
-        fresh = self.program.fresh(state, self.learning.updates, self.plan.inputs.logged)
-        self.learning = Learning(
+            self.program = Program(method, self._shards)
+        fresh = self.program.fresh(state, self.learning.updates, self._logged)
+        learning = Learning(
             unpack("state", arrays, fresh.state),
             jnp.asarray(arrays["updates"]),
             unpack("sums", arrays, fresh.sums),
             jnp.asarray(arrays["counts"]),
         )
-        self.health = self.health.restored(arrays)
+        self.learning = self._shards.shared_out(learning)
+        self.health = self._shards.shared_out(self.health.restored(arrays))
         self.returns = arrays.get("returns", self.returns)
         self.counters.restore(arrays)
         policies = self.program.policies(self.learning.state)
@@ -453,17 +456,17 @@ class Run:
 
     def _empty_replay(self) -> Replay:
         row = jax.tree.map(lambda column: column[0], self.plan.inputs.logged)
-        empty = empty_like(row, self.plan.capacity)
-        return jax.tree.map(lambda leaf: jnp.repeat(leaf[None], self._count, axis=0), empty)
+        return self._shards.repeated(empty_like(row, self.plan.capacity), self._count)
 
     def _refilled(self, arrays: Arrays) -> Replay:
         replay = self._empty_replay()
         if "inserted" not in arrays:
             return replay
         filled = arrays["replay/0000"].shape[1]
-        saved = unpack("replay", arrays, jax.tree.map(lambda column: column[:, :filled], replay.rows))
+        like = jax.tree.map(lambda column: column[:, :filled], replay.rows)
+        saved = unpack("replay", arrays, like, self._shards.shared_out)  # from the host to each device what is its own
         rows = jax.tree.map(lambda column, part: column.at[:, :filled].set(part), replay.rows, saved)
-        return Replay(rows, jnp.asarray(arrays["inserted"]))
+        return Replay(rows, self._shards.shared_out(jnp.asarray(arrays["inserted"])))
 
     def close(self) -> None:
         self._pools.close()

@@ -74,6 +74,12 @@ def assumptions(machine: Machine) -> str:
     )
 
 
+def cost_text(machine: Machine, hours: float, price: float | None) -> str:
+    """So many hours of a machine, in hours of its GPUs (or of itself, where it has none), and in money."""
+    what, count = ("GPU-hours", hours * len(machine.gpus)) if machine.gpus else ("hours of a machine", hours)
+    return f"{count:,.0f} {what}" + ("" if price is None else f", at {price:g} each: {count * price:,.0f}")
+
+
 def _transitions(cell: Cell) -> int | None:
     if cell.data != "task":
         return None

@@ -89,7 +89,7 @@ def status(root: Path, cell: Cell) -> CellStatus:
     found = progress_of(root, cell)
     reason = found.reason
     if found.state == "running" and not reason:
-        reason = "at work" if _held(root / cell.id) else "its process ended before it did; it goes on when called again"
+        reason = "at work" if held(root / cell.id) else "its process ended before it did; it goes on when called again"
     return CellStatus(
         cell.id, cell.task, cell.method, cell.variant, found.state, reason, round(found.seconds, 1), cell.shortened
     )
@@ -121,6 +121,7 @@ def _locks(file: TextIO) -> bool:
     return True
 
 
-def _held(folder: Path) -> bool:
+def held(folder: Path) -> bool:
+    """Whether somebody is at work in it."""
     with at_work(folder) as free:
         return not free

@@ -10,7 +10,7 @@ from pathlib import Path
 from calql.experiments.analysis.evaluations import read_results
 from calql.experiments.analysis.tidy import TABLE, write_table
 from calql.experiments.cells import GATHERED, Cell, CellStatus, State
-from calql.experiments.estimate import Size, assumptions, size_of
+from calql.experiments.estimate import Size, assumptions, cost_text, size_of
 from calql.experiments.folders import progress_of, status
 from calql.experiments.launchers.base import Engine, Stop, Tell
 from calql.experiments.launchers.machine import Machine
@@ -88,19 +88,25 @@ def draw(experiment: Experiment, table: Path, root: Path) -> Path:
     return render(experiment.name, table, root / f"{experiment.name}-{scale}", status=status)
 
 
-def plan_text(matrix: Matrix, machine: Machine, at_once: int) -> str:
-    """What would run: every cell, its size, and how long it should take."""
+def plan_text(
+    matrix: Matrix, machine: Machine, at_once: int, *, apart: bool = False, price: float | None = None
+) -> str:
+    """What would run: every cell, its size, how long it should take, and what that costs at a price for an hour.
+
+    So many cells at once share the machine, or, `apart`, each has one like it.
+    """
     rows, left = [HEADINGS], 0.0
     for cell in matrix.cells:
         size, state = size_of(cell), status(matrix.cell_root, cell).state
-        minutes = size.seconds(cell, machine, at_once) / 60.0
+        minutes = size.seconds(cell, machine, 1 if apart else at_once) / 60.0
         left += 0.0 if state == "finished" else minutes
         sizes = (f"{size.updates:,}", f"{size.env_steps:,}", _transitions(cell, size), f"{minutes:.0f}")
         rows.append((cell.task, cell.method, cell.variant, str(cell.seeds), *sizes, state))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     total = f"about {_duration(left / at_once)} for what is left, {at_once} cells at once"
-    return "\n".join([*lines, "", f"updates and env steps are over all seeds; {assumptions(machine)}", total])
+    cost = cost_text(machine, left / 60.0 / (1 if apart else at_once), price)
+    return "\n".join([*lines, "", f"updates and env steps are over all seeds; {assumptions(machine)}", total, cost])
 
 
 def _transitions(cell: Cell, size: Size) -> str:

@@ -12,9 +12,9 @@ from calql.runs.origins import resumed
 from calql.system.errors import UserError
 
 GROW = ("online_steps", "offline_updates")  # more of the same; offline updates only before the switch
-FREE = ("workers", "checkpoint_minutes", "step_timeout", "block")  # change nothing in the results
+FREE = ("devices", "workers", "checkpoint_minutes", "step_timeout", "block")  # change nothing, devices last digits
 ALLOWED = (
-    "more --online-steps, or more --offline-updates before the switch, --workers, --checkpoint-minutes, "
+    "more --online-steps, or more --offline-updates before the switch, --devices, --workers, --checkpoint-minutes, "
     "--step-timeout, --block"
 )
 COMPARED: dict[str, tuple[str, ...]] = {  # parts of config.json that follow from code, and which of them count
@@ -73,6 +73,7 @@ def noted(config: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
     line: dict[str, Any] = {
         "time": time.strftime("%Y-%m-%d %H:%M:%S"),
         "cores": now["cores"],
+        "devices": now["devices"],
         "changed": {name: [before.get(name), value] for name, value in today.items() if before.get(name) != value},
         "accepted": of_the_code(config, now),
         "versions": {
@@ -89,12 +90,12 @@ def noted(config: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
 
 def elsewhere(config: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """What keeps the rest of a run from being the same to the byte; empty where nothing does."""
-    cores = config.get("cores")
-    if cores in (None, now["cores"]):
-        return ""
-    return (
-        f"the run was begun on {cores} cores and goes on with {now['cores']}: results may differ in their last digits"
-    )
+    found = [
+        f"{config[what]} {what} and goes on with {now[what]}"
+        for what in ("cores", "devices")
+        if config.get(what, now[what]) != now[what]
+    ]
+    return f"the run was begun on {', on '.join(found)}: results may differ in their last digits" if found else ""
 
 
 def _dashed(name: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from calql.data import Dataset
 from calql.domains.own.tasks import MakeEnv
 from calql.engine.checkpoint import Saved, as_disk_error
+from calql.engine.devices import require_devices
 from calql.engine.plan import Plan
 from calql.engine.run import Run
 from calql.results import Display, Progress, Silent, make_sinks
@@ -169,6 +170,7 @@ def start(
     `kept` are data that the folder keeps, `note` is what config.json says of objects that were given.
     """
     keep_compiled()
+    require_devices(experiment.run.devices)
     with _stops(watching) as stops:
         stops.check()
         place = make_folder(out, default_folder(experiment.task.name, experiment.choice.method))
@@ -243,6 +245,8 @@ def resume(
             return Outcome(folder, finished=True, reason="finished")
         clean(folder)
         experiment, config = record.from_config(folder, changes, limit_of_code=True, env=env, dataset=dataset)
+        if "devices" in changes:  # else a run that was begun with more than are here goes on with these
+            require_devices(experiment.run.devices)
         now = json.loads(json.dumps(record.describe(experiment, config.get("command", "")), default=str))
         _require_same_task(folder, of_the_code(config, now), accept_changes)
         if note := elsewhere(config, now):

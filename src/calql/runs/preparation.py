@@ -19,6 +19,7 @@ from calql.data.rewards import RewardRule
 from calql.domains.own.logs import action_bounds
 from calql.domains.own.tasks import MakeEnv, made_env
 from calql.domains.registry import Task
+from calql.engine import devices
 from calql.engine.memory import require_memory
 from calql.engine.options import RunOptions
 from calql.engine.plan import Plan, make_plan
@@ -52,6 +53,12 @@ class Prepared:
     notes: tuple[str, ...] = ()
     observation_space: spaces.Box | None = None  # the environment's; runs of before did not write it down
     given: tuple[str, ...] = ()  # names of the options that whoever asked for the run set
+
+    @property
+    def devices(self) -> int:
+        """How many the run uses."""
+        arms = arms_of(self.choice, self.options, discrete=self.task.discrete)
+        return devices.shards_for(self.run.devices, self.run.seeds * max(len(arms), 1)).count
 
 
 def prepare(
@@ -92,8 +99,11 @@ def prepare(
         task, action_space, observation_space, compared = _checked(task, data, probe=probe, limit=run.action_limit)
         warnings += compared
     data = _as_learnt(data, action_space, run)
-    members = dataclasses.replace(run, seeds=run.seeds * max(len(arms), 1))
-    require_memory(method, data, members, task.episode_limit)
+    members = run.seeds * max(len(arms), 1)
+    on_a_device = devices.seeds_in_one_memory(run.devices, members)
+    require_memory(method, data, dataclasses.replace(run, seeds=on_a_device), task.episode_limit)
+    shared_out = devices.in_words(run.devices, members)
+    warnings += [] if shared_out is None else [shared_out]
     return Prepared(
         choice,
         task,

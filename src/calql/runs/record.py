@@ -88,6 +88,7 @@ def describe(experiment: Prepared, command: str, fits: Sequence[str] = ()) -> di
         **({"fits": list(fits)} if fits else {}),
         "versions": versions(),
         "cores": available_cores(),
+        "devices": experiment.devices,
         "command": command,
     }
 

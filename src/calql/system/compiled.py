@@ -11,7 +11,7 @@ import jax
 import platformdirs
 
 VARIABLE = "CALQL_COMPILED"  # a folder, or "off"
-WORTH_KEEPING_S = 1.0  # programs that compile faster are not kept
+WORTH_KEEPING_S = 0.1  # programs that compile faster are not kept; a run has a dozen between this and a second
 
 
 def keep_compiled() -> Path | None:

@@ -21,6 +21,7 @@ EXTRAS: Mapping[str, str] = {  # the package as it is imported, and the extra th
     "onnx": "export",
     "pyarrow": "formats",
     "ray": "ray",
+    "submitit": "slurm",
     "tensorboardX": "tensorboard",
     "wandb": "wandb",
     "zarr": "formats",

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import KDTree
 
 from calql.data import Dataset
 from calql.domains.base import Rectangle, StateMap
@@ -29,6 +28,8 @@ def over_maze(
     Velocities and joints are those of the nearest logged step: at rest, say, most of these states would be unlike any
     that the data show, and their values would say nothing.
     """
+    from scipy.spatial import KDTree  # not above: every command would wait for it, and runs in mazes alone draw maps
+
     rows, columns = len(maze), len(maze[0])
     walls = [(r, c) for r in range(rows) for c in range(columns) if maze[r][c] == "1"]
     x = _fine([centre((0, c))[0] for c in range(columns)], size)

@@ -1,1 +1,1 @@
-"""Where runs of a matrix take place: processes of this machine, or a Ray cluster."""
+"""Where runs of a matrix take place: processes of this machine, a Ray cluster, or Slurm."""

@@ -18,6 +18,7 @@ import jax
 
 from calql.data.store import MANIFEST, data_root, digest
 from calql.domains.registry import get_task
+from calql.engine.devices import ALL
 from calql.experiments.cells import PROVENANCE, SLICES, Cell
 from calql.experiments.folders import BUSY, Progress, at_work, read_progress, run_folder, write_progress
 from calql.experiments.launchers.base import GRACE_S
@@ -29,7 +30,6 @@ from calql.results.metrics import write_atomically
 from calql.runs import life as training
 from calql.runs.preparation import Prepared
 from calql.runs.stops import Stopped, Stops
-from calql.system.compiled import keep_compiled
 from calql.system.errors import UserError
 from calql.system.run_files import CONFIG
 
@@ -62,9 +62,6 @@ def run_cell(folder: Path, workers: int) -> int:
     note("running")
     try:
         cell = Cell.read(folder)
-        if cell.scale == "smoke":  # spends its time in the compiler: the next one finds nearly everything compiled
-            keep_compiled()
-            jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
         with Stops(own_process=True, grace_s=GRACE_S) as stops:
             outcome = _train(cell, folder, workers, stops)
         if cell.slices and outcome.finished:
@@ -92,7 +89,7 @@ def _train(cell: Cell, folder: Path, workers: int, stops: Stops) -> training.Out
     dataset = stand_in(get_task(cell.task)) if cell.data == "stand-in" else None
     if (run / CONFIG).exists():
         _adapt(run / CONFIG, dataset, workers)
-    here = {"workers": workers}
+    here = {"workers": workers, "devices": ALL}  # a launcher shows a cell what it may use
     if jax.default_backend() == "cpu" and "block" not in cell.options:
         here["block"] = min(options_of(cell)[0].block, BLOCK_ON_CPU)
 
@@ -105,7 +102,7 @@ def _train(cell: Cell, folder: Path, workers: int, stops: Stops) -> training.Out
 def _adapt(path: Path, dataset: Path | None, workers: int) -> None:
     """A run may go on elsewhere: where stand-in data lie and how many cores there are is this machine's to say."""
     config = json.loads(path.read_text())
-    config["run"]["workers"] = workers
+    config["run"] |= {"workers": workers, "devices": ALL}
     config["choice"]["dataset"] = None if dataset is None else str(dataset)
     write_atomically(path, json.dumps(config, indent=2) + "\n")
 

@@ -1,0 +1,73 @@
+"""How long a run takes to its first update: in a first process, which compiles, and in a second of the same kind.
+
+Each is a process of its own, as a user's is, and both share a cache of compiled programs that nobody else has. Beside
+the clock stands the time of the processor, which says more where other work goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from calql.domains.registry import DOMAINS, get_task
+from calql.experiments.cells import Cell
+from calql.experiments.standin import stand_in
+from calql.experiments.training import train_cell
+from calql.results import Silent
+from calql.runs.life import Watching
+from calql.runs.stops import process_start
+from calql.system.compiled import VARIABLE
+from calql.system.errors import UserError
+
+SHORT = {"offline_updates": 1, "online_steps": 0, "evaluation_episodes": 1}
+
+
+def measure_start(task: str, method: str, seeds: int) -> dict[str, Any]:
+    """Seconds to the first update, of a first and of a second process; with the task's own options."""
+    with tempfile.TemporaryDirectory() as cache:
+        first, second = (_in_a_process([task, method, str(seeds)], Path(cache)) for _ in range(2))
+    return {"task": task, "method": method, "seeds": seeds, "first": first, "second": second}
+
+
+def _in_a_process(words: Sequence[str], cache: Path) -> dict[str, Any]:
+    variables = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
+    command = [sys.executable, "-m", "calql.bench.start", *words]
+    ended = subprocess.run(command, env={**variables, VARIABLE: str(cache)}, capture_output=True, text=True)
+    if ended.returncode:
+        said = (ended.stderr.strip().splitlines() or ["nothing was said"])[-1]
+        raise UserError(f"the run ended before its first update ({said})", where=" ".join(words), mend="train it alone")
+    return json.loads(ended.stdout.splitlines()[-1])
+
+
+class UntilTheFirstUpdate(Silent):
+    """Notes when that is, in seconds since the process began."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, float] = {}
+
+    def advance(self, updates: int, env_steps: int, updates_per_s: float, env_steps_per_s: float) -> None:
+        if not self.found:
+            self.found = {"wall_s": time.monotonic() - process_start(), "cpu_s": time.process_time()}
+
+
+def main(words: Sequence[str]) -> None:
+    """In the process that is measured."""
+    task, method, seeds = words
+    noted = UntilTheFirstUpdate()
+    own = DOMAINS[get_task(task).domain].quick_data
+    with tempfile.TemporaryDirectory() as place:
+        cell = Cell(task, method, "start", int(seeds), SHORT)
+        dataset = None if own else stand_in(get_task(task))
+        train_cell(cell, Path(place) / "run", Watching(noted), dataset=dataset)
+    print(json.dumps(noted.found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -193,9 +193,9 @@ def test_pickles_in_other_keys_are_not_touched(tmp_path: Path) -> None:
 
 def test_groups_and_minari_insides(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "group.hdf5", "w") as file:
-        file.update({k: v for k, v in good().items() if k != "observations"})
-        file["observations/image"] = np.zeros(5)
-    with pytest.raises(UserError, match="'observations' is a group of image; store"):
+        file.update({k: v for k, v in good().items() if k != "actions"})
+        file["actions/arm"] = np.zeros(5)
+    with pytest.raises(UserError, match="'actions' is a group of arm; store"):
         load(tmp_path / "group.hdf5")
     with h5py.File(tmp_path / "main_data.hdf5", "w") as file:
         file["episode_0/rewards"] = np.zeros(5)

@@ -108,9 +108,16 @@ def test_pictures_belong_to_an_environment_of_pictures(walks: Dataset, tmp_path:
 
 
 def test_the_state_is_taken_unless_a_camera_is_chosen(walks: Dataset, tmp_path: Path) -> None:
-    data = load(filmed(walks, tmp_path))
+    root = filmed(walks, tmp_path)
+    data = load(root)
     assert data.observations.shape == (len(walks), 2)
-    assert f"cameras not read: {FRONT} (choose one with --observations)" in data.notes
+    assert f"cameras not read: {FRONT} (with --observations state images.front they are)" in data.notes
+    both = load(root, Reading(observations=("images.front", "state")))
+    assert both.layout is not None
+    rows = [both.layout.apart(column) for column in (both.observations, both.next_observations)]
+    assert np.array_equal(rows[0]["state"], data.observations)
+    pictures = {"observations": rows[0]["images.front"], "next_observations": rows[1]["images.front"]}
+    check(replace(both, **pictures, layout=None, parts=()), walks, 6)
 
 
 def test_a_film_that_lacks_frames(walks: Dataset, tmp_path: Path) -> None:
@@ -173,7 +180,11 @@ def rlds(walks: Dataset, folder: Path) -> Path:
 def test_pictures_of_rlds(walks: Dataset, tmp_path: Path) -> None:
     path = rlds(walks, tmp_path)
     check(load(path, Reading(observations=("image",))), walks, 0)
-    assert load(path).observations.shape == (len(walks), 2)
+    state = load(path)
+    assert state.observations.shape == (len(walks), 2)
+    both = load(path, Reading(observations=("image", "*state*")))
+    assert both.layout is not None
+    assert np.array_equal(both.vectors, state.observations)
 
 
 def test_pictures_of_robomimic(walks: Dataset, tmp_path: Path) -> None:
@@ -184,11 +195,12 @@ def test_pictures_of_robomimic(walks: Dataset, tmp_path: Path) -> None:
             file[f"data/demo_{number}/obs/agentview_image"] = pictures[:-1]
             file[f"data/demo_{number}/next_obs/agentview_image"] = pictures[1:]
     check(load(path, Reading(observations=("agentview_image",))), walks, 0)
-    with pytest.raises(UserError, match=r"obs/agentview_image among 2 observations; choose one camera alone"):
-        load(path, Reading(observations=("agentview_image", "object")))
-    with pytest.raises(
-        UserError, match=r"a dictionary of agentview_image \(16, 24, 3\), object .*cannot be learnt yet"
-    ):
+    both = load(path, Reading(observations=("object", "agentview_image")))
+    assert both.layout is not None
+    parts, after = (both.layout.apart(rows) for rows in (both.observations, both.next_observations))
+    assert np.array_equal(parts["agentview_image"], [picture(row) for row in range(len(walks))])
+    assert np.array_equal(after["object"], load(path, Reading(observations=("object",))).next_observations)
+    with pytest.raises(UserError, match=r"agentview_image \(16, 24, 3\), object .*as --observations object"):
         load(path)
 
 
@@ -203,6 +215,9 @@ def test_pictures_of_a_replay_buffer(dtype: str, version: int, walks: Dataset, t
     data = load(tmp_path / "buffer.zarr", Reading(observations=("img",), reward="end"))
     check(data, walks, 0)
     assert data.terminals.sum() == 4
+    both = load(tmp_path / "buffer.zarr", Reading(observations=("state", "img"), reward="end"))
+    assert str(both.layout) == "img uint8 [16, 24, 3], state float32 [2]"
+    assert np.array_equal(both.vectors, walks.observations)
 
 
 def test_a_picture_that_unpacks_to_too_much(walks: Dataset, tmp_path: Path) -> None:

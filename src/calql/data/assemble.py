@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,20 +15,18 @@ from calql.data.columns import (
     check_finite,
     counted,
     flag_column,
-    observation_column,
     same_length,
     scalar_column,
     stop,
-    to_float32,
 )
-from calql.data.dataset import Bools, Dataset, Fault, Floats, Ints, Part
+from calql.data.dataset import Bools, Dataset, Fault, Floats, Ints
 from calql.data.findings import not_finite
+from calql.data.packing import Observed, put_together, vector
 from calql.data.reading import Reading
 from calql.data.recording import Column, Recording, Trouble, no_role
 from calql.data.reward_map import mapped_rewards
 from calql.system.errors import UserError
-
-ONE_CAMERA = "choose one camera alone, or vectors: several cameras, or a camera with vectors, cannot be learnt yet"
+from calql.system.layout import Layout
 
 
 @dataclass(frozen=True)
@@ -52,13 +51,14 @@ def assemble(recording: Recording, reading: Reading, source: str, on_problem: On
     """Transitions of all episodes; the bad ones are among them and listed in `faults`."""
     if not len(recording.lengths) or int(recording.lengths.sum()) == 0:
         raise UserError("holds no episode", where=source, mend="record at least one whole episode")
-    rows, parts, notes = _rows(recording, reading, source)
+    rows, seen, notes = _rows(recording, reading, source)
     same_length({"actions": len(rows.actions), "episodes": len(rows.episode)}, len(rows.observations), source)
-    for name in ("observations", "actions", "rewards"):
+    check_finite(_numbers(rows.observations, seen.layout), "observations", source, on_problem)
+    for name in ("actions", "rewards"):
         check_finite(getattr(rows, name), name, source, on_problem)
     if rows.following is not None:
-        check_finite(rows.following, "next_observations", source, on_problem)
-    troubles = [*recording.troubles, *_backwards(recording, reading, source), *_not_finite(rows)]
+        check_finite(_numbers(rows.following, seen.layout), "next_observations", source, on_problem)
+    troubles = [*recording.troubles, *_backwards(recording, reading, source), *_not_finite(rows, seen.layout)]
     rows, cut = _until_terminal(rows)
     made, left_out = _transitions(rows, source)
     of_episode = made.episode[np.flatnonzero(made.terminals | made.timeouts)]
@@ -72,27 +72,34 @@ def assemble(recording: Recording, reading: Reading, source: str, on_problem: On
         truncated=made.timeouts,
         source=source,
         notes=(*recording.notes, *notes, *cut, *left_out),
-        parts=parts,
+        parts=seen.parts,
+        layout=seen.layout,
+        camera=seen.camera,
         faults=_faults(recording, troubles, of_episode),
     )
 
 
-def _rows(recording: Recording, reading: Reading, source: str) -> tuple[_Rows, tuple[Part, ...], list[str]]:
+def _rows(recording: Recording, reading: Reading, source: str) -> tuple[_Rows, Observed, list[str]]:
     names, notes = _observed(recording, reading, source)
-    observations, parts = _put_together(recording, names, source)
+    seen = put_together(_short(recording, {name: recording.columns[name] for name in names}), source)
     actions = _actions(recording, reading, source)
     terminals, timeouts = (_flags(recording, role, reading, source) for role in ("terminal", "timeout"))
     rewards, terminals, told = mapped_rewards(recording, reading, terminals, source)
     rows = _Rows(
-        observations,
-        _following(recording, reading, names, observations, source),
+        seen.values,
+        _following(recording, reading, names, seen, source),
         actions,
         rewards,
         terminals,
         timeouts,
         np.repeat(np.arange(len(recording.lengths)), recording.lengths),
     )
-    return rows, parts, [*notes, *told]
+    return rows, seen._replace(values=np.empty(0)), [*notes, *told]
+
+
+def _short(recording: Recording, columns: Mapping[str, Column]) -> dict[str, Column]:
+    """By the names that people use, without what a format puts before them."""
+    return {name.removeprefix(recording.prefix): column for name, column in columns.items()}
 
 
 def _observed(recording: Recording, reading: Reading, source: str) -> tuple[tuple[str, ...], list[str]]:
@@ -103,53 +110,22 @@ def _observed(recording: Recording, reading: Reading, source: str) -> tuple[tupl
     could = recording.observed()
     vectors = [name for name in could if not recording.columns[name].image]
     cameras = [name for name in could if name not in vectors]
+    short = [name.removeprefix(recording.prefix) for name in (*vectors, *cameras)]
     if len(vectors) == 1:
-        left = [f"cameras not read: {', '.join(cameras)} (choose one with --observations)"] if cameras else []
-        return (vectors[0],), left
-    if len(could) == 1:
-        return (could[0],), []
-    listed = ", ".join(f"{name.removeprefix(recording.prefix)} {recording.columns[name].shape}" for name in could[:12])
-    short = " ".join(name.removeprefix(recording.prefix) for name in (vectors or could)[:2])
+        with_them = f" (with --observations {' '.join(short[:4])} they are)"
+        return (vectors[0],), [f"cameras not read: {', '.join(cameras)}{with_them}"] if cameras else []
+    if cameras and not vectors:
+        took = [f"observations are all cameras: {', '.join(short)} (choose others with --observations)"]
+        return tuple(cameras), took if len(cameras) > 1 else []
     if not could:
         raise no_role("observation", recording.columns, source)
+    listed = ", ".join(f"{name.removeprefix(recording.prefix)} {recording.columns[name].shape}" for name in could[:12])
+    both = [*short[:2], *(name.removeprefix(recording.prefix) for name in cameras[:1])]
     raise UserError(
         f"observations are a dictionary of {listed}{', ...' if len(could) > 12 else ''}",
         where=source,
-        mend=f"choose and order them, as --observations {short}{f'; {ONE_CAMERA}' if cameras else ''}",
+        mend=f"choose and order them, as --observations {' '.join(both)}",
     )
-
-
-def _put_together(recording: Recording, names: tuple[str, ...], source: str) -> tuple[NDArray[Any], tuple[Part, ...]]:
-    """One camera as it is; vectors one after the other, with where each lies."""
-    columns = [recording.columns[name] for name in names]
-    _refuse_mixed(names, columns, source)
-    if columns[0].image:
-        return observation_column(columns[0].load(), names[0], source), ()
-    if len(columns) == 1 and len(columns[0].shape) > 1:  # numbers of another form than a vector stay what they are
-        return observation_column(columns[0].load(), names[0], source), ()
-    values = [_vector(column, name, source) for column, name in zip(columns, names, strict=True)]
-    edges = np.cumsum([0, *(value.shape[1] for value in values)])
-    short = [name.removeprefix(recording.prefix) for name in names]
-    parts = tuple(Part(name, int(a), int(b)) for name, a, b in zip(short, edges[:-1], edges[1:], strict=True))
-    return np.concatenate(values, axis=1) if len(values) > 1 else values[0], parts
-
-
-def _refuse_mixed(names: tuple[str, ...], columns: list[Column], source: str) -> None:
-    cameras = [name for name, column in zip(names, columns, strict=True) if column.image]
-    if cameras and len(names) > 1:
-        raise UserError(f"{', '.join(cameras)} among {len(names)} observations", where=source, mend=ONE_CAMERA)
-
-
-def _vector(column: Column, name: str, source: str) -> Floats:
-    """[row, feature]."""
-    values = column.load()
-    if values.dtype.kind not in "fiub":
-        raise UserError(f"'{name}' holds {_kind(values)}, not numbers", where=source, mend="choose other columns")
-    return to_float32(values.reshape(len(values), -1))
-
-
-def _kind(values: NDArray[Any]) -> str:
-    return "text" if values.dtype.kind in "OUS" else str(values.dtype)
 
 
 def _actions(recording: Recording, reading: Reading, source: str) -> Floats | Ints:
@@ -161,7 +137,7 @@ def _actions(recording: Recording, reading: Reading, source: str) -> Floats | In
         values = recording.columns[names[0]].load()
         if values.dtype.kind in "iub":
             return action_column(values, source)
-    return action_column(np.concatenate([_vector(recording.columns[n], n, source) for n in names], axis=1), source)
+    return action_column(np.concatenate([vector(recording.columns[n], n, source) for n in names], axis=1), source)
 
 
 def _flags(recording: Recording, role: str, reading: Reading, source: str) -> Bools:
@@ -172,27 +148,33 @@ def _flags(recording: Recording, role: str, reading: Reading, source: str) -> Bo
 
 
 def _following(
-    recording: Recording, reading: Reading, names: tuple[str, ...], observations: NDArray[Any], source: str
+    recording: Recording, reading: Reading, names: tuple[str, ...], seen: Observed, source: str
 ) -> NDArray[Any] | None:
     """Next observations as they were stored; None where they are known from the sequence only."""
     asked = recording.chosen("next_observation", reading, source)
     if asked:
-        found = [recording.columns[name] for name in asked]
+        found = {name: recording.columns[name] for name in asked}
     elif all(name in recording.following for name in names):
-        found = [recording.following[name] for name in names]
+        found = {name: recording.following[name] for name in names}
     else:
         return None
-    if found[0].image or (len(found) == 1 and len(found[0].shape) > 1):
-        values = observation_column(found[0].load(), "next observation", source)
-    else:
-        values = np.concatenate([_vector(column, "next observation", source) for column in found], axis=1)
-    if values.shape != observations.shape:
+    after = put_together(found, source)
+    if after.values.shape != seen.values.shape or _forms(after.layout) != _forms(seen.layout):
         raise UserError(
-            f"next observations have shape {values.shape[1:]} and observations {observations.shape[1:]}",
+            f"next observations have shape {after.values.shape[1:]} and observations {seen.values.shape[1:]}",
             where=source,
             mend="choose the same columns for both, in the same order",
         )
-    return values
+    return after.values
+
+
+def _forms(layout: Layout | None) -> list[Any]:
+    """What is packed how, whatever it is called."""
+    return [] if layout is None else [piece[1:] for piece in layout.pieces]
+
+
+def _numbers(values: NDArray[Any], layout: Layout | None) -> NDArray[Any]:
+    return values if layout is None else layout.vectors_of(values)
 
 
 def _until_terminal(rows: _Rows) -> tuple[_Rows, list[str]]:
@@ -254,9 +236,9 @@ def _backwards(recording: Recording, reading: Reading, source: str) -> list[Trou
     return [Trouble(int(e), f"'{names[0]}' goes backwards") for e in np.unique(episode[back])]
 
 
-def _not_finite(rows: _Rows) -> list[Trouble]:
+def _not_finite(rows: _Rows, layout: Layout | None) -> list[Trouble]:
     found = []
-    columns = {"observations": rows.observations, "actions": rows.actions, "rewards": rows.rewards}
+    columns = {"observations": _numbers(rows.observations, layout), "actions": rows.actions, "rewards": rows.rewards}
     for name, values in columns.items():
         if values.dtype.kind == "f":
             bad = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)

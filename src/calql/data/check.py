@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from calql.data.actions import LIMIT, normalise_actions
 from calql.data.choices import MASK, mask_in, one_hot
 from calql.data.dataset import Dataset
+from calql.data.dictionaries import in_form
 from calql.system.errors import UserError
+from calql.system.layout import Layout
 
 RESETS = 8
 STEPS = 200
@@ -30,12 +32,13 @@ def check(dataset: Dataset, env: Env, *, name: str, limit: float = LIMIT, probe:
     Resets the environment a few times and takes some random steps in it; without `probe`, looks at its spaces alone.
     `limit` is what actions are going to be clipped to; the warnings say so.
     """
+    env = in_form(env, dataset.form, name)
     observation_space, action_space = _spaces(env, name)
     _check_observations(dataset, observation_space, name)
     warnings = _check_actions(dataset, action_space, name, limit)
     if not probe:
         return warnings
-    trial = _try_out(env, observation_space, action_space, name)
+    trial = _try_out(env, observation_space, action_space, name, dataset.layout)
     return [
         *warnings,
         *_reward_warnings(dataset, trial),
@@ -51,7 +54,8 @@ def _spaces(env: Env, name: str) -> tuple[spaces.Box, Actions]:
         raise UserError(
             f"observations are a dictionary of {', '.join(observations.spaces)}",
             where=name,
-            mend="wrap it in gymnasium.wrappers.FlattenObservation, in the order of the data",
+            mend="wrap it in gymnasium.wrappers.FlattenObservation, in the order of the data; where the data are a "
+            "dictionary too, choose the same parts of them by name with --observations",
         )
     if not isinstance(observations, spaces.Box):
         raise UserError(f"observation space is {observations}", where=name, mend="it must be a Box")
@@ -75,6 +79,8 @@ def _check_observations(dataset: Dataset, space: spaces.Box, name: str) -> None:
             where=name,
             mend="wrap the environment or convert the data, so that both see the same",
         )
+    if dataset.layout is not None:  # `in_form` has compared what is packed, part by part
+        return
     image, recorded_image = space.dtype == np.uint8 and len(space.shape) > 1, recorded.dtype == np.uint8
     if image != recorded_image:
         raise UserError(
@@ -118,14 +124,16 @@ def _check_box(dataset: Dataset, space: spaces.Box, name: str) -> None:
 class _Trial:
     """What the environment showed in a few resets and random steps."""
 
-    starts: NDArray[Any]  # [reset, ...]
+    starts: NDArray[Any]  # [reset, ...]; of packed observations, their vectors
     rewards: NDArray[np.float64]  # [step]
     terminated: int
     truncated: int
     masked: bool  # whether it says which actions are allowed
 
 
-def _try_out(env: Env, observation_space: spaces.Box, action_space: Actions, name: str) -> _Trial:
+def _try_out(
+    env: Env, observation_space: spaces.Box, action_space: Actions, name: str, layout: Layout | None
+) -> _Trial:
     try:
         resets = [env.reset(seed=seed) for seed in range(RESETS)]
         starts = np.stack([np.asarray(seen) for seen, _ in resets])
@@ -142,6 +150,7 @@ def _try_out(env: Env, observation_space: spaces.Box, action_space: Actions, nam
             where=name,
             mend="correct observation_space",
         )
+    starts = starts if layout is None else layout.vectors_of(starts)
     if not (np.isfinite(starts).all() and np.isfinite(rewards).all()):
         raise UserError("gives NaN or inf as observation or reward", where=name, mend="correct its step")
     return _Trial(starts, rewards, terminated, truncated, masked=MASK in resets[-1][1])
@@ -244,10 +253,10 @@ def _ends_in_success(dataset: Dataset) -> bool:
 
 def _start_warnings(dataset: Dataset, trial: _Trial) -> list[str]:
     """Features of fresh episodes that no recorded episode began with, by far."""
-    if dataset.observations.ndim != 2:
+    if dataset.vectors is None or not dataset.vectors.shape[1]:
         return []
-    firsts = dataset.observations[dataset.episode_starts]
-    spread = dataset.observations.std(axis=0, dtype=np.float64) + 1e-3
+    firsts = dataset.vectors[dataset.episode_starts]
+    spread = dataset.vectors.std(axis=0, dtype=np.float64) + 1e-3
     beyond = np.maximum(firsts.min(axis=0) - trial.starts, trial.starts - firsts.max(axis=0)) / spread
     far = np.flatnonzero(np.median(beyond, axis=0) > FAR_START)
     if far.size == 0:

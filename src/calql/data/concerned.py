@@ -58,8 +58,8 @@ def _located(dataset: Dataset, episode_limit: int | None) -> list[tuple[str, Int
 
 
 def _large(dataset: Dataset) -> Ints:
-    flat = np.abs(dataset.observations.reshape(len(dataset), -1))
-    return np.flatnonzero(flat.max(axis=1) > findings.LARGE)
+    flat = np.abs(dataset.numbers("observations").reshape(len(dataset), -1))
+    return np.flatnonzero(flat.max(axis=1, initial=0.0) > findings.LARGE)
 
 
 def _not_finite(dataset: Dataset, problem: str) -> Ints:
@@ -69,7 +69,7 @@ def _not_finite(dataset: Dataset, problem: str) -> Ints:
         return np.zeros(0, np.int64)
     bad = np.zeros(len(dataset), np.bool_)
     for name in named:
-        values = getattr(dataset, name)
+        values = dataset.numbers(name)
         if values.dtype.kind == "f":
             bad |= ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
     return np.flatnonzero(bad)

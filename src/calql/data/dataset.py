@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calql.system.errors import UserError
+from calql.system.layout import Layout, Piece
 
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
@@ -19,7 +20,7 @@ MASKS = ("action_masks", "next_action_masks")  # columns that are there where so
 
 
 class Part(NamedTuple):
-    """A named piece of vector observations: features [start, stop)."""
+    """A named piece of the numbers in observations: features [start, stop) of `Dataset.vectors`."""
 
     name: str
     start: int
@@ -53,8 +54,10 @@ class Dataset:
     action_masks: Bools | None = None  # [row, choice]: what was allowed; None: everything
     next_action_masks: Bools | None = None  # [row, choice]: and at the next observation
     choices: int = 0  # of actions that are one-hot [row, choice], as training has them
-    parts: tuple[Part, ...] = ()  # what vector observations are put together from, where that has names
+    parts: tuple[Part, ...] = ()  # what the numbers in observations are put together from, where that has names
     faults: tuple[Fault, ...] = ()  # bad episodes that are still among the others
+    layout: Layout | None = None  # of observations that are packed from cameras and vectors [row, byte]
+    camera: str = ""  # what it is called where observations are its pictures alone
 
     def __post_init__(self) -> None:
         columns = ("actions", "rewards", "next_observations", "terminals", "truncated", *self.masks)
@@ -87,6 +90,30 @@ class Dataset:
     def masks(self) -> dict[str, Any]:
         """The columns that say what was allowed, by name; none where everything was."""
         return {name: mask for name in MASKS if (mask := getattr(self, name)) is not None}
+
+    @property
+    def form(self) -> Layout | None:
+        """The named parts that observations are made of, packed or not; None where nobody said."""
+        if self.layout is not None:
+            return self.layout
+        if self.camera:
+            return Layout((Piece(self.camera, self.observations.shape[1:], image=True),))
+        if not self.parts or (self.parts[0].start, self.parts[-1].stop) != (0, self.observations.shape[-1]):
+            return None
+        return Layout.of([Piece(part.name, (part.stop - part.start,), image=False) for part in self.parts])
+
+    @cached_property
+    def vectors(self) -> Floats | None:
+        """The numbers in observations [row, feature]; None where they are one image, or no vector."""
+        if self.layout is not None:
+            return self.layout.vectors_of(self.observations)
+        return self.observations if self.observations.ndim == 2 else None  # type: ignore[return-value]
+
+    def numbers(self, name: str) -> NDArray[Any]:
+        """A column as far as it holds numbers that might not be finite, or far apart."""
+        values: NDArray[Any] = getattr(self, name)
+        packed = self.layout is not None and name in ("observations", "next_observations")
+        return self.layout.vectors_of(values) if packed and self.layout is not None else values
 
     @cached_property
     def episode_ends(self) -> Ints:
@@ -169,10 +196,18 @@ def concatenate(parts: Sequence[Dataset], *, source: str) -> Dataset:
         choices=parts[0].choices,
         **{name: _joined(name, parts) for name in parts[0].masks},
         parts=parts[0].parts if all(p.parts == parts[0].parts for p in parts) else (),
+        layout=_one_layout(parts, source),
         faults=tuple(
             f._replace(episode=f.episode + int(n)) for p, n in zip(parts, before[:-1], strict=True) for f in p.faults
         ),
     )
+
+
+def _one_layout(parts: Sequence[Dataset], source: str) -> Layout | None:
+    """Packed rows of different layouts would be of one length by accident only, and never mean the same."""
+    if any(part.layout != parts[0].layout for part in parts):
+        raise UserError("observations are packed differently in some parts", where=source, mend="choose the same ones")
+    return parts[0].layout
 
 
 def _joined(name: str, parts: Sequence[Dataset]) -> Any:

@@ -65,7 +65,7 @@ def episode_faults(dataset: Dataset) -> tuple[Fault, ...]:
     known = {fault.episode for fault in dataset.faults}
     found = list(dataset.faults)
     for name in ("observations", "actions", "rewards", "next_observations"):
-        values = getattr(dataset, name)
+        values = dataset.numbers(name)
         if values.dtype.kind != "f" or np.isfinite(values).all():
             continue
         bad = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
@@ -140,8 +140,8 @@ def duplicate_rows(dataset: Dataset) -> int:
 
 def constant_features(dataset: Dataset) -> tuple[int, ...]:
     """Features of vector observations that have one value throughout; images have none."""
-    observations = dataset.observations
-    if observations.ndim != 2 or len(observations) < 2:
+    observations = dataset.vectors
+    if observations is None or len(observations) < 2:
         return ()
     return tuple(int(i) for i in np.flatnonzero((observations == observations[0]).all(axis=0)))
 
@@ -199,11 +199,11 @@ def _missing_ends(broken: int) -> list[str]:
 def _shuffled(dataset: Dataset) -> list[str]:
     """Neighbours in time are neighbours in space, in one feature at least; rows in random order are not."""
     inside = np.flatnonzero(~(dataset.terminals | dataset.truncated))
-    if dataset.observations.ndim != 2 or len(inside) < FEWEST:
+    if dataset.vectors is None or len(inside) < FEWEST:
         return []
     rows = inside[:: max(len(inside) // SAMPLE, 1)]
-    before = dataset.observations[rows].astype(np.float64)
-    gap = ((dataset.next_observations[rows] - before) ** 2).mean(axis=0)
+    before = dataset.vectors[rows].astype(np.float64)
+    gap = ((dataset.numbers("next_observations")[rows] - before) ** 2).mean(axis=0)
     any_two = 2.0 * before.var(axis=0)
     moving = any_two > 0
     if not moving.any() or not np.min(gap[moving] / any_two[moving]) >= SHUFFLED:
@@ -229,7 +229,7 @@ def _features(dataset: Dataset) -> list[str]:
         found.append(
             f"{counted(len(features), 'observation feature')} never change{'s' * (len(features) == 1)} ({named})"
         )
-    if dataset.observations.ndim == 2 and np.abs(dataset.observations).max() > LARGE:
+    if dataset.vectors is not None and np.abs(dataset.vectors).max(initial=0.0) > LARGE:
         found.append(f"some observations exceed {LARGE:g} in size: networks learn badly from such values")
     return found
 
@@ -244,8 +244,8 @@ def _actions(dataset: Dataset) -> list[str]:
 def _clipped(dataset: Dataset) -> list[str]:
     """Columns that stand at their largest or smallest value in many rows, as those do that a sensor cuts off."""
     found = []
-    for name, values in (("observation feature", dataset.observations), ("action", dataset.actions)):
-        if values.ndim != 2 or len(values) < FEWEST:
+    for name, values in (("observation feature", dataset.vectors), ("action", dataset.actions)):
+        if values is None or values.ndim != 2 or len(values) < FEWEST:
             continue
         at_end = [np.mean(values == end, axis=0) for end in (values.max(axis=0), values.min(axis=0))]
         stuck = np.flatnonzero(np.maximum(*at_end) > CLIPPED)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,27 +17,56 @@ from calql.system.errors import UserError
 
 ENDS = ("episode", "terminal", "timeout")  # what may say where an episode ends
 LENGTHS = "episode_lengths"  # D4RL's layout as this package writes it down
+GROUPS = {"observations/": "next_observations/", "observation/": "next_observation/"}  # of dictionaries, by name
 
 
 def flat_recording(arrays: Mapping[str, NDArray[Any]], reading: Reading, source: str) -> Recording:
     """The rows in their order, those of one episode together."""
     lengths = arrays.get(LENGTHS)
     columns = {name: Column.of(values) for name, values in arrays.items() if name != LENGTHS}
-    plain = Recording(columns, np.zeros(0, np.int64))
+    plain = Recording(columns, np.zeros(0, np.int64), prefix=group_of(columns))
     _same_length(plain, reading, {name: len(arrays[name]) for name in columns}, source)
     numbered = plain.chosen("episode", reading, source)
-    if numbered:
-        return _by_number(columns, arrays[numbered[0]], numbered[0], source)
     rows = next(iter(len(arrays[name]) for name in columns), 0)
-    if lengths is not None:
-        return Recording(columns, _lengths(lengths, rows, source))
-    return _by_flags(columns, _ends(plain, reading, rows, source), source)
+    if numbered:
+        found = _by_number(columns, arrays[numbered[0]], numbered[0], source)
+    elif lengths is not None:
+        found = Recording(columns, _lengths(lengths, rows, source))
+    else:
+        found = _by_flags(columns, _ends(plain, reading, rows, source), source)
+    return _grouped(found, plain.prefix, reading)
+
+
+def group_of(names: Iterable[str]) -> str:
+    """What the names of observations begin with, where they are a dictionary; empty where they are not."""
+    held = list(names)
+    return next((g for g in GROUPS if g[:-1] not in held and any(name.startswith(g) for name in held)), "")
+
+
+def _grouped(found: Recording, prefix: str, reading: Reading) -> Recording:
+    """With all of a dictionary as the observation, by name, and what comes after each part."""
+    if not prefix:
+        return found
+    members = sorted(name for name in found.columns if name.startswith(prefix))
+    after = {name: GROUPS[prefix] + name.removeprefix(prefix) for name in members}
+    following = {name: found.columns[other] for name, other in after.items() if other in found.columns}
+    asked = reading.observations or "observation" in reading.roles
+    parts = ", ".join(name.removeprefix(prefix) for name in members)
+    note = () if asked else (f"observations are all parts by name: {parts} (choose others with --observations)",)
+    roles = {"observation": tuple(members)}
+    return replace(found, roles=roles, following=following, prefix=prefix, notes=(*found.notes, *note))
 
 
 def wanted(names: list[str], reading: Reading, source: str) -> list[str]:
     """Of all names in a file, those that may be read: by what the user says, and by the names that roles have."""
-    held = Recording({name: Column((), lambda: np.zeros(0)) for name in names}, np.zeros(0, np.int64))
+    prefix = group_of(names)
+    members = tuple(name for name in names if prefix and name.startswith(prefix))
+    columns = {name: Column((), lambda: np.zeros(0)) for name in names}
+    held = Recording(columns, np.zeros(0, np.int64), {"observation": members} if members else {}, prefix=prefix)
     by_role = {role: held.chosen(role, reading, source) for role in ROLES}
+    if members:
+        after = [GROUPS[prefix] + name.removeprefix(prefix) for name in by_role["observation"]]
+        by_role["next_observation"] += tuple(name for name in after if name in columns)
     for role in ("observation", "action"):
         if not by_role[role]:
             raise no_role(role, names, source)

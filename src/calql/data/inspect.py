@@ -15,6 +15,7 @@ from rich.text import Text
 
 from calql.data.dataset import Bools, Dataset, Part
 from calql.data.findings import LAST_TERMINAL, constant_features, duplicate_rows, findings
+from calql.system.layout import Layout
 
 COLUMNS = ("observations", "actions", "rewards", "next_observations")
 SHOWN = 16  # parts of observations
@@ -52,6 +53,7 @@ class Description:
     observation_shape: tuple[int, ...]
     observation_dtype: str
     observation_parts: tuple[Part, ...]  # what they are put together from, where that has names
+    observation_layout: Layout | None  # of cameras and vectors together
     not_finite: dict[str, int]  # column -> how many values are NaN or inf
     constant_features: tuple[int, ...]  # observation features that never change
     duplicate_rows: int  # observation, action and reward all seen in an earlier row
@@ -83,6 +85,7 @@ def describe(dataset: Dataset, found: Sequence[str] = (), episode_limit: int | N
         "observation_shape": dataset.observations.shape[1:],
         "observation_dtype": str(dataset.observations.dtype),
         "observation_parts": dataset.parts,
+        "observation_layout": dataset.layout,
         "not_finite": not_finite(dataset),
         "constant_features": constant_features(dataset),
         "duplicate_rows": duplicate_rows(dataset),
@@ -113,7 +116,7 @@ def successes(dataset: Dataset) -> Bools | None:
 
 
 def not_finite(dataset: Dataset) -> dict[str, int]:
-    counts = {name: int((~np.isfinite(getattr(dataset, name))).sum()) for name in COLUMNS}
+    counts = {name: int((~np.isfinite(dataset.numbers(name))).sum()) for name in COLUMNS}
     return {name: count for name, count in counts.items() if count}
 
 
@@ -151,6 +154,12 @@ def _parts(parts: tuple[Part, ...]) -> str:
     return f"  ({listed}{', ...' if len(parts) > SHOWN else ''})" if parts else ""
 
 
+def _observations(d: Description) -> str:
+    if d.observation_layout is not None:
+        return str(d.observation_layout)
+    return f"{d.observation_dtype} {list(d.observation_shape)}{_parts(d.observation_parts)}"
+
+
 def facts(d: Description) -> list[tuple[str, str]]:
     """The numbers in words, one line each."""
     success = "not known: rewards do not take just two values"
@@ -169,7 +178,7 @@ def facts(d: Description) -> list[tuple[str, str]]:
         ("reward", f"{d.rewards}  (min / mean / max)"),
         ("success", success),
         ("episode ends", f"{d.terminal_share:.1%} terminal, {d.truncated_share:.1%} truncated{lost}"),
-        ("observations", f"{d.observation_dtype} {list(d.observation_shape)}{_parts(d.observation_parts)}"),
+        ("observations", _observations(d)),
         ("actions", f"{kind}, {d.action_low:g} to {d.action_high:g}"),
         ("NaN or inf", bad or "none"),
         ("repeated rows", f"{d.duplicate_rows}"),

@@ -6,8 +6,10 @@ For data whose flags miss some ends. CORL cuts so before it sums returns; the au
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calql.data.columns import counted
 from calql.data.dataset import Bools, Dataset
@@ -30,7 +32,15 @@ def jumps(data: Dataset) -> Bools:
     found = np.zeros(len(data), np.bool_)
     for first in range(0, len(data) - 1, CHUNK):
         rows = slice(first, min(first + CHUNK, len(data) - 1))
-        following = data.observations[rows.start + 1 : rows.stop + 1]
-        gap = data.next_observations[rows].astype(np.float32) - following.astype(np.float32)
+        following = _as_numbers(data, data.observations[rows.start + 1 : rows.stop + 1])
+        gap = _as_numbers(data, data.next_observations[rows]) - following
         found[rows] = np.linalg.norm(gap.reshape(len(gap), -1), axis=1) > TOLERANCE
     return found
+
+
+def _as_numbers(data: Dataset, rows: NDArray[Any]) -> NDArray[np.float32]:
+    """Observations whose distance means something: bytes of packed numbers would not."""
+    if data.layout is None:
+        return rows.astype(np.float32)
+    pictures = rows[:, : data.layout.pictures].astype(np.float32)
+    return np.concatenate([pictures, data.layout.vectors_of(rows)], axis=1)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calql.data.columns import counted, flag_column, scalar_column, to_float32
 from calql.data.dataset import Bools, Dataset, Floats, Ints
@@ -93,11 +94,17 @@ def is_function(reward: str | None) -> bool:
     return reward is not None and ":" in reward
 
 
+def _by_name(dataset: Dataset, rows: NDArray[Any]) -> Any:
+    """Observations for a user's function: those that are packed as a dictionary of arrays."""
+    return rows if dataset.layout is None else dataset.layout.apart(rows)
+
+
 def by_function(dataset: Dataset, path: str) -> Dataset:
     """The dataset with the rewards that a user's function gives for all its rows at once."""
     function = _imported(path)
     try:
-        given = np.asarray(function(dataset.observations, dataset.actions, dataset.next_observations))
+        seen, after = (_by_name(dataset, rows) for rows in (dataset.observations, dataset.next_observations))
+        given = np.asarray(function(seen, dataset.actions, after))
     except Exception as error:
         raise UserError(
             f"the reward function raised {type(error).__name__} ({error})",

@@ -26,16 +26,24 @@ def write_npz(dataset: Dataset, path: str | Path) -> Path:
 
 
 def d4rl_columns(dataset: Dataset) -> dict[str, NDArray[Any]]:
-    """All columns under D4RL's names."""
+    """All columns under D4RL's names; those of dictionary observations as `observations/NAME`."""
     return {
-        "observations": dataset.observations,
+        **by_part(dataset, "observations"),
         "actions": dataset.actions,
         "rewards": dataset.rewards,
-        "next_observations": dataset.next_observations,
+        **by_part(dataset, "next_observations"),
         "terminals": dataset.terminals,
         "timeouts": dataset.truncated,
         **dataset.masks,
     }
+
+
+def by_part(dataset: Dataset, column: str, name: str = "") -> dict[str, NDArray[Any]]:
+    """A column of observations: as it is under its name, or its parts as NAME/PART where it is packed."""
+    values, name = getattr(dataset, column), name or column
+    if dataset.layout is None:
+        return {name: values}
+    return {f"{name}/{part}": each for part, each in dataset.layout.apart(values).items()}
 
 
 @contextmanager

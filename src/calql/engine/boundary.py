@@ -21,8 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calql.data.choices import MASK, mask_apart, mask_in
+from calql.data.dictionaries import in_form
 from calql.engine.episodes import Episode, Request
 from calql.system.errors import Diverged, UserError
+from calql.system.layout import Layout
 
 Env = gymnasium.Env[Any, Any]
 MAKE, RESET, STEP, CLOSE = "start", "reset()", "step()", "close()"
@@ -97,22 +99,29 @@ class Boundary:
     """
 
     def __init__(
-        self, make_env: Callable[[], Env], step_timeout: float, beacon: Beacon | None = None, *, masked: bool = False
+        self,
+        make_env: Callable[[], Env],
+        step_timeout: float,
+        beacon: Beacon | None = None,
+        *,
+        masked: bool = False,
+        form: Layout | None = None,
     ) -> None:
         self._make_env, self._step_timeout = make_env, step_timeout
+        self._form = form  # what observations are to be made of
         self._masked = masked  # whether the environment has to say which actions are allowed
         self._beacon = beacon or Beacon()
         self._over: threading.Event | None = None  # set when nobody needs to look any more
 
     def make(self) -> Env:
         with self._call(MAKE, None, 0):
-            return mask_apart(self._make_env())
+            return in_form(mask_apart(self._make_env()), self._form)
 
     def reset(self, env: Env, request: Request) -> Trajectory:
         with self._call(RESET, request, 0):
             seen, info = env.reset(seed=request.env_seed)
             observation = as_observation(seen)
-        _require_observation(observation, env.observation_space.shape or observation.shape, request, 0)
+        self._require_observation(observation, env.observation_space.shape or observation.shape, request, 0)
         trajectory = Trajectory(request, [observation])
         self._note_mask(env, trajectory, info, 0, over=False)
         return trajectory
@@ -131,7 +140,7 @@ class Boundary:
             answer = env.step(to_env_action(env.action_space, action))
             observation, reward, terminated, truncated, info = answer
             observation, reward = as_observation(observation), float(reward)
-        _require_observation(observation, trajectory.observations[0].shape, trajectory.request, number)
+        self._require_observation(observation, trajectory.observations[0].shape, trajectory.request, number)
         if not math.isfinite(reward):
             raise _wrong(f"the environment gave {reward} as reward", trajectory.request, number)
         trajectory.observations.append(observation)
@@ -141,6 +150,17 @@ class Boundary:
         trajectory.success |= bool(info.get("success", info.get("is_success", False)))
         self._note_mask(env, trajectory, info, number, over=trajectory.terminal)
         return not (terminated or truncated)
+
+    def _require_observation(
+        self, observation: np.ndarray, shape: tuple[int, ...], request: Request, step: int
+    ) -> None:
+        call = STEP if step else RESET
+        layout = self._form if self._form is not None and self._form.packed else None
+        if observation.shape != shape:
+            raise _wrong(f"{call} gave an observation of shape {observation.shape}, not {shape}", request, step)
+        numbers = observation if layout is None else layout.vectors_of(observation)
+        if numbers.dtype != np.uint8 and not np.isfinite(numbers).all():
+            raise _wrong(f"{call} gave {not_finite(numbers, layout)} in its observation", request, step)
 
     def _note_mask(self, env: Env, trajectory: Trajectory, info: Any, step: int, *, over: bool) -> None:
         """What is allowed from here on; everything where the environment says nothing, or nothing is to come."""
@@ -236,18 +256,11 @@ def _require_allowed(trajectory: Trajectory, action: np.ndarray, step: int) -> N
         raise _wrong(f"action {int(np.argmax(action))} is forbidden, and was not sent", trajectory.request, step)
 
 
-def _require_observation(observation: np.ndarray, shape: tuple[int, ...], request: Request, step: int) -> None:
-    call = STEP if step else RESET
-    if observation.shape != shape:
-        raise _wrong(f"{call} gave an observation of shape {observation.shape}, not {shape}", request, step)
-    if observation.dtype != np.uint8 and not np.isfinite(observation).all():
-        raise _wrong(f"{call} gave {not_finite(observation)} in its observation", request, step)
-
-
-def not_finite(array: np.ndarray) -> str:
-    """What is not a number, and which number that is."""
+def not_finite(array: np.ndarray, layout: Layout | None = None) -> str:
+    """What is not a number, and which number that is; of packed vectors, of which of them."""
     index = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-    return f"{array[index]} as number {index[0] if len(index) == 1 else index}"
+    place = f"number {index[0] if len(index) == 1 else index}" if layout is None else layout.place_of(index[-1])
+    return f"{array[index]} as {place}"
 
 
 def to_env_action(space: gymnasium.Space[Any], action: np.ndarray) -> Any:

@@ -105,7 +105,7 @@ def _terminals(episode: Episode) -> NDArray[np.bool_]:
 
 def spec_of(data: Dataset) -> Spec:
     """What networks are built for: shapes, and the statistics of observations that are vectors."""
-    return Spec.of(data.observations, data.actions, discrete=data.discrete)
+    return Spec.of(data.observations, data.actions, discrete=data.discrete, layout=data.form)
 
 
 def _masks(data: Dataset, rows: slice) -> Masks | None:

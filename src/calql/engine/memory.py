@@ -41,8 +41,8 @@ def require_memory(method: Method, data: Dataset, options: RunOptions, limit: in
 def least_memory(method: Method, data: Dataset, options: RunOptions, limit: int) -> dict[str, int]:
     """Bytes by what they are for, with the option that makes it less."""
     row = one_row(method, data)
-    image = data.observations.dtype == np.uint8
-    spec = Spec(data.observations.shape[1:], data.actions.shape[1], image=image, discrete=data.discrete)
+    image, layout = data.observations.dtype == np.uint8 and data.layout is None, data.form
+    spec = Spec(data.observations.shape[1:], data.actions.shape[1], image=image, discrete=data.discrete, layout=layout)
     state = jax.eval_shape(lambda: method.init(jax.random.key(0), spec))
     shape = batch_shape(method)
     batch = jax.tree.map(lambda c: jax.ShapeDtypeStruct((*shape, *c.shape), c.dtype), row)

@@ -17,6 +17,7 @@ from calql.engine.episodes import Episode, Request
 from calql.engine.stop import Halted, Never
 from calql.methods.base import Carry, Method, Policy, TimeStep
 from calql.networks.acting import as_trained, for_acting
+from calql.system.layout import Layout
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class RolloutSetup:
     step_timeout: float = 0.0  # seconds; 0: any number
     real: bool = False  # there is one environment, whoever plays
     masked: bool = False  # it has to say which actions are allowed
+    form: Layout | None = None  # the named parts that its observations are to be made of
 
 
 class RolloutWorker:
@@ -38,7 +40,7 @@ class RolloutWorker:
         self, setup: RolloutSetup, asked: Callable[[], bool] = Never().asked, beacon: Beacon | None = None
     ) -> None:
         self.setup, self._asked = setup, asked
-        self._boundary = Boundary(setup.make_env, setup.step_timeout, beacon, masked=setup.masked)
+        self._boundary = Boundary(setup.make_env, setup.step_timeout, beacon, masked=setup.masked, form=setup.form)
         self._envs: list[Env] = []
 
     def play(self, policy: Policy, requests: Sequence[Request], *, explore: bool) -> list[Episode]:

@@ -79,7 +79,7 @@ class Run:
         self.returns = np.tile(np.array(plan.inputs.possible, np.float32), (self._count, 1))
         limits = plan.task.episode_limit, self.options.step_timeout
         kind = {"real": self.options.real, "masked": plan.inputs.masked}
-        setup = RolloutSetup(plan.task.make_env, plan.method, *limits, **kind)
+        setup = RolloutSetup(plan.task.make_env, plan.method, *limits, **kind, form=plan.inputs.spec.layout)
         self.stepper = Stepper(plan, setup, self.counters)
         self._pools = Pools(setup, plan.workers, self._count * self.options.trajectories, stop.asked)
         self._watches, self._device = {"offline": Stopwatch(), "online": Stopwatch()}, DeviceWatch()

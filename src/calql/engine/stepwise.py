@@ -43,7 +43,7 @@ class Stepper:
 
     def __init__(self, plan: Plan, setup: RolloutSetup, counters: Counters) -> None:
         self._plan, self._options, self._setup, self._counters = plan, plan.options, setup, counters
-        self._boundary = Boundary(setup.make_env, setup.step_timeout, masked=setup.masked)
+        self._boundary = Boundary(setup.make_env, setup.step_timeout, masked=setup.masked, form=setup.form)
         self._envs: dict[int, Env] = {}
         self._open: dict[int, Open] = {}
         self._carries: Carry | None = None

@@ -17,6 +17,8 @@ class ActorOptions(Checked):
     actor: str = "tanh-gaussian"
     """Distribution of the policy's actions: tanh-gaussian, gaussian or deterministic. Methods refuse what they cannot
     train."""
+    standardise: bool = False
+    """Give observations to the networks in units of their spread in the logged data; images stay as they are."""
 
     @property
     def actor_needs(self) -> frozenset[str]:

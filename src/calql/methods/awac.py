@@ -194,7 +194,7 @@ class AWAC(OffPolicy):
     def update(self, state: AWACState, batch: Transitions, key: jax.Array) -> tuple[AWACState, Metrics]:
         """Critics and their targets, then the policy."""
         key_augment, key_critic, key_policy = jax.random.split(key, 3)
-        rows, n = last_minibatch(augment(batch, key_augment)), state.numbers
+        rows, n = last_minibatch(augment(batch, key_augment, state)), state.numbers
         critics, critic_metrics = learn(self.critic_loss, state.critics, n.critic_rate, state, rows, key_critic)
         targets = move_towards(state.targets, critics.parameters, n.target_rate)
         judges = critics if self.options.advantage_critics == "new" else state.critics
@@ -204,7 +204,7 @@ class AWAC(OffPolicy):
     def init(self, key: jax.Array, spec: Spec) -> AWACState:
         o, (policy_style, critic_style) = self.options, self.styles()
         key_policy, key_critic, key_encoders = jax.random.split(key, 3)
-        encoders = [make_encoder(spec, k) for k in jax.random.split(key_encoders)]
+        encoders = [make_encoder(spec, k, standardise=o.standardise) for k in jax.random.split(key_encoders)]
         policy = make_actor(
             o.actor, *encoders[0], spec.action_dim, o.policy_widths, key=key_policy, style=policy_style, options=o
         )

@@ -17,6 +17,8 @@ from calql.methods.optimise import ADAM, descend
 from calql.methods.vocabulary import METRICS, Meaning, meaning_of
 from calql.networks import Spec
 from calql.networks.encoder import random_shift
+from calql.networks.parts import layout_in, shifted
+from calql.system.layout import Layout
 from calql.system.options import Checked, require
 
 State = Any  # a method's pytree: parameters, optimiser state, numeric hyper-parameters
@@ -217,20 +219,25 @@ def own_defaults(options: type[Any], *names: str) -> dict[str, Any]:
     return {name: getattr(options(), name) for name in names}
 
 
-def augment(batch: Transitions, key: jax.Array) -> Transitions:
-    """A batch of images [minibatch, row, ...] each moved by a few pixels; vectors as they are."""
+def augment(batch: Transitions, key: jax.Array, networks: Any) -> Transitions:
+    """A batch of images [minibatch, row, ...] each moved by a few pixels; vectors as they are.
+
+    The networks that take the batch know which of its bytes are images.
+    """
     if batch.observations.dtype != jnp.uint8:
         return batch
+    layout = layout_in(networks)
     key_now, key_next = jax.random.split(key)
     return batch._replace(
-        observations=_shifted(batch.observations, key_now),
-        next_observations=_shifted(batch.next_observations, key_next),
+        observations=_shifted(batch.observations, key_now, layout),
+        next_observations=_shifted(batch.next_observations, key_next, layout),
     )
 
 
-def _shifted(images: jax.Array, key: jax.Array) -> jax.Array:
+def _shifted(images: jax.Array, key: jax.Array, layout: Layout | None) -> jax.Array:
     flat = images.reshape(-1, *images.shape[2:])
-    return random_shift(flat, key).reshape(images.shape)
+    moved = random_shift(flat, key) if layout is None else shifted(layout, flat, key)
+    return moved.reshape(images.shape)
 
 
 def last_minibatch(batch: Transitions) -> Transitions:

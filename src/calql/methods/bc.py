@@ -38,8 +38,6 @@ class BCOptions(ActorOptions):
     """Adam step size."""
     objective: Literal["likelihood", "squared"] = "likelihood"
     """Maximise the likelihood of logged actions, or bring the mean action close to them in least squares."""
-    standardise: bool = False
-    """Give observations to the network in units of their spread in the logged data."""
 
     @property
     def actor_needs(self) -> frozenset[str]:
@@ -80,7 +78,7 @@ class BC(Defaults):
         return -likelihood, {"policy_loss": -likelihood, "log_likelihood": likelihood, "agreement": agreement}
 
     def update(self, state: BCState, batch: Transitions, key: jax.Array) -> tuple[BCState, Metrics]:
-        rows = last_minibatch(augment(batch, key))
+        rows = last_minibatch(augment(batch, key, state))
         policy, metrics = learn(self.policy_loss, state.policy, state.numbers.policy_rate, rows)
         return state._replace(policy=policy), metrics
 

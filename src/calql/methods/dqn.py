@@ -50,6 +50,8 @@ class DQNOptions(Checked):
     """Cut TD targets to what rewards like those seen so far can add up to."""
     epsilon: float = 0.05
     """Probability of an allowed action drawn at random when it collects."""
+    standardise: bool = False
+    """Give observations to the networks in units of their spread in the logged data; images stay as they are."""
 
 
 class Numbers(NamedTuple):
@@ -95,7 +97,7 @@ class DQN(OffPolicy):
         return loss, named | ({} if bounds is None else {"bounded_targets": losses.bounded_share(target, bounds)})
 
     def update(self, state: DQNState, batch: Transitions, key: jax.Array) -> tuple[DQNState, Metrics]:
-        rows, n = last_minibatch(augment(batch, key)), state.numbers
+        rows, n = last_minibatch(augment(batch, key, state)), state.numbers
         critics, metrics = learn(self.critic_loss, state.critics, n.critic_rate, state.targets, rows, n.discount)
         targets = move_towards(state.targets, critics.parameters, n.target_rate)
         return state._replace(critics=critics, targets=targets), metrics
@@ -119,7 +121,7 @@ class DQN(OffPolicy):
     def init(self, key: jax.Array, spec: Spec) -> DQNState:
         o, (key_critic, key_encoder) = self.options, jax.random.split(key)
         critics = ChoiceCritics(
-            *make_encoder(spec, key_encoder),
+            *make_encoder(spec, key_encoder, standardise=o.standardise),
             spec.action_dim,
             o.critic_widths,
             count=1,

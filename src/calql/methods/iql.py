@@ -126,7 +126,7 @@ class IQL(OffPolicy):
     def update(self, state: IQLState, batch: Transitions, key: jax.Array) -> tuple[IQLState, Metrics]:
         """V, then the policy, then Q against the new V, then the targets."""
         key_augment, key_policy = jax.random.split(key)
-        rows, n = last_minibatch(augment(batch, key_augment)), state.numbers
+        rows, n = last_minibatch(augment(batch, key_augment, state)), state.numbers
         q = least_q(state.targets, rows.observations, rows.actions)
         value, value_metrics = learn(self.value_loss, state.value, n.critic_rate, rows, q, n.expectile)
         state = state._replace(value=value)
@@ -150,7 +150,7 @@ class IQL(OffPolicy):
     def init(self, key: jax.Array, spec: Spec) -> IQLState:
         o, style = self.options, Style(self.options.initialiser, output_gain=2.0**0.5)
         key_policy, key_critic, key_value, key_encoders = jax.random.split(key, 4)
-        encoders = [make_encoder(spec, k) for k in jax.random.split(key_encoders, 3)]
+        encoders = [make_encoder(spec, k, standardise=o.standardise) for k in jax.random.split(key_encoders, 3)]
         actor, kind = (DISCRETE, ChoiceCritics) if spec.discrete else (o.actor, Critics)
         policy = make_actor(
             actor, *encoders[0], spec.action_dim, o.policy_widths, key=key_policy, style=style, options=o

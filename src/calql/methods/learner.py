@@ -331,7 +331,7 @@ class ActorCritic(Defaults):
         authors' code does; with several, the policy follows the critics that came out of them.
         """
         key_critic, key_policy, key_augment = jax.random.split(key, 3)
-        steps, batch = self.options.critic_steps, augment(batch, key_augment)
+        steps, batch = self.options.critic_steps, augment(batch, key_augment, state)
         drifts = self.options.step_when_idle and steps > 1
 
         def step(carry: LearnerState, inputs: tuple[Transitions, jax.Array]) -> tuple[LearnerState, Metrics]:
@@ -386,7 +386,8 @@ class ActorCritic(Defaults):
     def init(self, key: jax.Array, spec: Spec) -> LearnerState:
         o = self.options
         key_policy, key_critic, key_encoders = jax.random.split(key, 3)
-        encoders = [make_encoder(spec, k, precision=o.precision) for k in jax.random.split(key_encoders)]
+        keys = jax.random.split(key_encoders)
+        encoders = [make_encoder(spec, k, standardise=o.standardise, precision=o.precision) for k in keys]
         style = Style(
             o.initialiser, output_gain=o.output_gain, last_hidden_gain=o.last_hidden_gain, precision=o.precision
         )

@@ -48,7 +48,6 @@ class TD3Options(OffPolicyOptions):
     initialiser: Initialiser = "torch"
     """How layers start, named after the code bases that have it."""
     standardise: bool = True
-    """Give observations to the networks in units of their spread in the logged data."""
     policy_delay: int = 2
     """Critic updates to one of the policy."""
     policy_first: bool = False
@@ -161,7 +160,7 @@ class TD3BC(OffPolicy):
     def update(self, state: TD3State, batch: Transitions, key: jax.Array) -> tuple[TD3State, Metrics]:
         """`policy_delay` updates of the critics, with the first or the last of them one of policy and targets."""
         key_augment, key_critic = jax.random.split(key)
-        inputs = (augment(batch, key_augment), jax.random.split(key_critic, self.minibatches))
+        inputs = (augment(batch, key_augment, state), jax.random.split(key_critic, self.minibatches))
         chosen = 0 if self.options.policy_first else self.minibatches - 1
         full = jax.tree.map(lambda leaf: leaf[chosen], inputs)
         others = jax.tree.map(lambda leaf: leaf[1:] if self.options.policy_first else leaf[:-1], inputs)

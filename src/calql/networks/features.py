@@ -1,4 +1,4 @@
-"""What a network sees of an observation: a vector as it is or standardised, an image through an encoder."""
+"""What a network sees of an observation: a vector as it is or standardised, an image through an encoder, or both."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import numpy as np
 
 from calql.networks.encoder import ImageEncoder
 from calql.networks.mlp import Precision
+from calql.networks.parts import Encoder, Several
+from calql.system.layout import Layout
 
 SPREAD_FLOOR = 1e-3  # TD3+BC's
 
@@ -26,16 +28,20 @@ class Spec:
     mean: tuple[float, ...] = ()  # of logged observations that are vectors
     std: tuple[float, ...] = ()
     discrete: bool = False  # an action is one of `action_dim` choices, as a one-hot row
+    layout: Layout | None = None  # the named parts of observations, packed or not
 
     @classmethod
-    def of(cls, observations: np.ndarray, actions: np.ndarray, *, discrete: bool = False) -> Spec:
+    def of(
+        cls, observations: np.ndarray, actions: np.ndarray, *, discrete: bool = False, layout: Layout | None = None
+    ) -> Spec:
         """From logged columns [row, ...]: images by their type, vectors with their statistics."""
         shape, dim = observations.shape[1:], actions.shape[1]
-        if observations.dtype == np.uint8:
-            return cls(shape, dim, image=True, discrete=discrete)
-        flat = observations.astype(np.float64)
+        packed = layout is not None and layout.packed
+        if observations.dtype == np.uint8 and not packed:
+            return cls(shape, dim, image=True, discrete=discrete, layout=layout)
+        flat = (observations if layout is None else layout.vectors_of(observations)).astype(np.float64)
         centre, spread = (tuple(float(x) for x in column) for column in (flat.mean(axis=0), flat.std(axis=0)))
-        return cls(shape, dim, mean=centre, std=spread, discrete=discrete)
+        return cls(shape, dim, mean=centre, std=spread, discrete=discrete, layout=layout)
 
 
 class Identity(eqx.Module):
@@ -77,9 +83,20 @@ def make_encoder(
 ) -> tuple[Callable[[jax.Array], jax.Array], int]:
     """The encoder for observations of this shape, and how many features it gives."""
     if spec.image:
-        height, width, channels = spec.observation_shape
-        encoder = ImageEncoder((height, width, channels), key=key, precision=precision)
-        return Pixels(encoder), encoder.projection.weight.shape[0]
-    if standardise and spec.mean:
-        return Standardise(spec.mean, spec.std, floor), int(spec.observation_shape[0])
-    return Identity(), int(spec.observation_shape[0])
+        return _camera(spec.observation_shape, key, precision)
+    vectors = Standardise(spec.mean, spec.std, floor) if standardise and spec.mean else Identity()
+    if spec.layout is None or not spec.layout.packed:
+        return vectors, int(spec.observation_shape[0])
+    cameras = {
+        piece.name: _camera(piece.shape, jax.random.fold_in(key, number), precision)
+        for number, piece in enumerate(spec.layout.cameras)
+    }
+    encoders: dict[str, Encoder] = {name: encoder for name, (encoder, _) in cameras.items()}
+    features = sum(count for _, count in cameras.values()) + spec.layout.numbers
+    return Several(encoders, vectors, spec.layout), features
+
+
+def _camera(shape: tuple[int, ...], key: jax.Array, precision: Precision) -> tuple[Pixels, int]:
+    height, width, channels = shape
+    encoder = ImageEncoder((height, width, channels), key=key, precision=precision)
+    return Pixels(encoder), encoder.projection.weight.shape[0]

@@ -13,6 +13,7 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
 from calql.data.choices import MASK
+from calql.data.dictionaries import rows_of, stacked
 from calql.engine.boundary import as_observation, not_finite, to_env_action
 from calql.methods.base import Method, Policy, TimeStep
 from calql.networks.acting import in_float32
@@ -21,13 +22,15 @@ from calql.runs.folder import require_begun
 from calql.runs.policy_folder import DESCRIPTION, Choose, Policies, read_policies
 from calql.runs.trust import trust_run
 from calql.system.errors import UserError
+from calql.system.layout import Layout
 from calql.system.run_files import POLICY
 
 
 class LoadedPolicy:
     """Call it with each observation of an episode, and `reset()` it between episodes.
 
-    Many observations at once, with a leading axis, are those of as many episodes side by side. Discrete actions are
+    Many observations at once, with a leading axis, are those of as many episodes side by side. Observations of several
+    named parts are a dictionary (or a list of them), as the environment gives them. Discrete actions are
     whole numbers; where some are forbidden, say which are not with `mask`, or give the environment's dictionary of
     `observation` and `action_mask` as it is.
     """
@@ -36,6 +39,7 @@ class LoadedPolicy:
         method: Method = policies.method
         self.member, self.description = member, policies.description
         self._method, self._space, self._shape = method, policies.action_space, policies.spec.observation_shape
+        self._form = policies.spec.layout
         on_host = in_float32(policies.of_member[member])  # as it was evaluated
         self._parameters: Policy = jax.device_put(on_host, jax.local_devices(backend="cpu")[0])
 
@@ -73,11 +77,11 @@ class LoadedPolicy:
         only to policies that remember (the decision transformer).
         """
         observation, mask = _parts(observation, mask)
-        seen = as_observation(observation)
+        seen = as_observation(self._in_form(observation))
         count = self._episodes(seen)
         allowed = self._allowed(mask, count)
         earned = np.asarray(reward, np.float32)
-        self._require_finite("the observation", seen)
+        self._require_finite("the observation", *self._numbers(seen))
         self._require_finite("the reward", earned.reshape(-1))
         timestep, carry = self._taken_up(count)
         earned = earned if count is None else np.broadcast_to(earned, (count,))
@@ -87,6 +91,31 @@ class LoadedPolicy:
         self._key, self._count = np.asarray(following), count
         self._carry, self._timestep = carry, timestep + np.int32(1)
         return to_env_action(self._space, np.asarray(action))
+
+    def _in_form(self, observation: Any) -> Any:
+        """A dictionary, or several, as rows of what the policy was trained on; an array as it is."""
+        if isinstance(observation, list | tuple) and observation and isinstance(observation[0], Mapping):
+            observation = stacked(observation)
+        named = None if self._form is None else ", ".join(self._form.names)
+        if not isinstance(observation, Mapping):
+            if self._form is not None and self._form.packed and np.asarray(observation).dtype != np.uint8:
+                raise self._unfit("it is one array", f"give a dictionary of {named}")
+            return observation
+        if self._form is None:
+            raise self._unfit("it is a dictionary, and the policy was trained on one array", "give that array")
+        try:
+            return rows_of(observation, self._form)
+        except (KeyError, ValueError) as error:
+            raise self._unfit(str(error), f"give a dictionary of {named}: {self._form}") from None
+
+    def _unfit(self, what: str, mend: str) -> UserError:
+        return UserError(f"the observation does not fit: {what}", where=self._where, mend=mend)
+
+    def _numbers(self, seen: NDArray[Any]) -> tuple[NDArray[Any], Layout | None]:
+        """What of observations might not be finite, and what it is packed with."""
+        if self._form is None or not self._form.packed:
+            return seen, None
+        return self._form.vectors_of(seen), self._form
 
     def _allowed(self, mask: ArrayLike | None, count: int | None) -> NDArray[np.bool_] | None:
         """What may be chosen, [choice] or [episode, choice]; None for continuous actions."""
@@ -144,10 +173,10 @@ class LoadedPolicy:
     def _where(self) -> str:
         return f"policy, step {int(np.max(self._timestep)) + 1}"
 
-    def _require_finite(self, what: str, numbers: NDArray[Any]) -> None:
+    def _require_finite(self, what: str, numbers: NDArray[Any], layout: Layout | None = None) -> None:
         if not np.isfinite(numbers).all():
             raise UserError(
-                f"{what} holds {not_finite(numbers)}",
+                f"{what} holds {not_finite(numbers, layout)}",
                 where=self._where,
                 mend="stop the system and look at its sensors, or load another run's policy",
             )
@@ -157,8 +186,8 @@ def _parts(observation: Any, mask: ArrayLike | None) -> tuple[Any, ArrayLike | N
     """An environment's dictionary as its observation and its mask."""
     if not isinstance(observation, Mapping) or MASK not in observation:
         return observation, mask
-    rest = [part for name, part in observation.items() if name != MASK]
-    return (rest[0] if len(rest) == 1 else observation), observation[MASK]
+    rest = {name: part for name, part in observation.items() if name != MASK}
+    return (next(iter(rest.values())) if len(rest) == 1 else rest), observation[MASK]
 
 
 def _drawing(act: Callable[..., tuple[jax.Array, Any]]) -> Callable[..., tuple[jax.Array, Any, jax.Array]]:

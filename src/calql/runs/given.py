@@ -6,6 +6,7 @@ serves has to be given again.
 from __future__ import annotations
 
 import importlib
+import json
 import operator
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,19 +15,21 @@ from typing import Any
 import numpy as np
 
 from calql.data import Dataset
-from calql.data.dataset import MASKS
+from calql.data.dataset import MASKS, Part
 from calql.domains.own.tasks import MakeEnv
 from calql.engine.checkpoint import as_disk_error
 from calql.runs.trust import require_trusted
 from calql.system.archives import read_archive
 from calql.system.errors import UserError
 from calql.system.files import written_whole
+from calql.system.layout import Layout
 from calql.system.machine import in_words
 from calql.system.run_config import damaged
 from calql.system.run_files import CONFIG, DATA
 
 GIVEN = "given"  # the part of config.json
 LARGE = 2**30  # bytes of data, from which on a run folder does not take them unasked
+NAMES = "names"  # of what observations are made of
 COLUMNS = ("observations", "actions", "rewards", "next_observations", "terminals", "truncated")
 
 
@@ -58,13 +61,32 @@ def keep(data: Dataset, folder: Path) -> None:
     """Column by column as they are; nothing is read into them when they come back."""
     try:
         with written_whole(folder / DATA) as file:
-            np.savez(file, **_columns(data))
+            np.savez(file, **_columns(data), **_named(data))
     except OSError as error:
         raise as_disk_error(error, folder) from error
 
 
 def _columns(data: Dataset) -> dict[str, Any]:
     return {name: getattr(data, name) for name in COLUMNS} | data.masks
+
+
+def _named(data: Dataset) -> dict[str, Any]:
+    """What observations are made of, as bytes of words; nothing where that has no names."""
+    words = {
+        "parts": [list(part) for part in data.parts],
+        "layout": None if data.layout is None else data.layout.in_words(),
+        "camera": data.camera,
+    }
+    return {NAMES: np.frombuffer(json.dumps(words).encode(), np.uint8)} if any(words.values()) else {}
+
+
+def _from_words(words: Mapping[str, Any]) -> dict[str, Any]:
+    layout = words.get("layout")
+    return {
+        "parts": tuple(Part(str(name), int(start), int(stop)) for name, start, stop in words.get("parts", ())),
+        "layout": None if layout is None else Layout.from_words(layout),
+        "camera": str(words.get("camera", "")),
+    }
 
 
 def data_of(folder: Path, config: Mapping[str, Any]) -> Dataset | None:
@@ -79,11 +101,13 @@ def data_of(folder: Path, config: Mapping[str, Any]) -> Dataset | None:
             mend="give them again: calql.resume(folder, dataset=...)",
         )
     try:
-        arrays = read_archive(folder / DATA, lambda names: [name for name in (*COLUMNS, *MASKS) if name in names])
-        return Dataset(**arrays, source=str(folder / DATA))  # type: ignore[arg-type]
+        known = (*COLUMNS, *MASKS, NAMES)
+        arrays = read_archive(folder / DATA, lambda names: [name for name in known if name in names])
+        words = json.loads(bytes(arrays.pop(NAMES))) if NAMES in arrays else {}
+        return Dataset(**arrays, **_from_words(words), source=str(folder / DATA))  # type: ignore[arg-type]
     except FileNotFoundError:
         raise UserError(f"its {DATA} is gone", where=str(folder), mend="put it back, or give dataset=...") from None
-    except TypeError:
+    except (TypeError, ValueError, KeyError):
         raise UserError("lacks columns of a dataset", where=str(folder / DATA), mend="copy it again") from None
 
 

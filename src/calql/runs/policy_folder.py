@@ -27,6 +27,7 @@ from calql.runs.spaces import ActionSpace, action_space
 from calql.system.archives import read_archive
 from calql.system.errors import UserError
 from calql.system.files import written_whole
+from calql.system.layout import Layout
 from calql.system.run_config import options_from, read_object
 
 FORMAT = 1
@@ -141,11 +142,16 @@ def structure(made: Method, spec: Spec, *, online: bool) -> tuple[Method, Policy
 
 def _spec(observation: Mapping[str, Any], acted: ActionSpace) -> Spec:
     discrete = isinstance(acted, spaces.Discrete)
+    layout = Layout.from_words(observation["parts"]) if observation.get("parts") else None
+    shape = tuple(int(length) for length in observation["shape"])
+    if layout is not None and layout.row_shape != shape:
+        raise ValueError(f"parts of {layout} are no observation of shape {shape}")
     return Spec(
-        observation_shape=tuple(int(length) for length in observation["shape"]),
+        observation_shape=shape,
         action_dim=int(acted.n if isinstance(acted, spaces.Discrete) else acted.shape[0]),
         discrete=discrete,
-        image=observation["dtype"] == "uint8",
+        image=observation["dtype"] == "uint8" and not (layout is not None and layout.packed),
+        layout=layout,
         mean=tuple(float(x) for x in observation["mean"]),
         std=tuple(float(x) for x in observation["std"]),
     )

@@ -14,7 +14,9 @@ from gymnasium import spaces
 from calql.data import Dataset, check, normalise_actions, one_hot, split_at_jumps
 from calql.data.check import RESETS, STEPS
 from calql.data.choices import mask_apart
+from calql.data.dictionaries import in_form
 from calql.data.findings import require_sound
+from calql.data.packing import large_cameras
 from calql.data.rewards import RewardRule
 from calql.domains.own.logs import action_bounds
 from calql.domains.own.tasks import MakeEnv, made_env
@@ -111,7 +113,7 @@ def prepare(
         run,
         options,
         action_space,
-        notes=(*notes, *method.notes, *data.notes, *warnings),
+        notes=(*notes, *method.notes, *data.notes, *warnings, *large_cameras(data)),
         observation_space=observation_space,
         given=tuple(given),
     )
@@ -128,7 +130,7 @@ def _checked(
     task: Task, data: Dataset, *, probe: bool, limit: float
 ) -> tuple[Task, ActionSpace, spaces.Box, list[str]]:
     """Compare data and environment; what a trial shows of its score goes into the task."""
-    env = mask_apart(made_env(task.name, task.make_env))
+    env = in_form(mask_apart(made_env(task.name, task.make_env)), data.form, task.name)
     try:
         warnings = check(data, env, name=task.name, limit=limit, probe=probe)
         if task.trial is not None:

@@ -119,11 +119,12 @@ def describe_policies(experiment: Prepared, plan: Plan) -> dict[str, Any]:
         "arms": [arm.name for arm in plan.arms],
         "observation": {
             "shape": list(spec.observation_shape),
-            "dtype": "uint8" if spec.image else "float32",
+            "dtype": "uint8" if spec.image or (spec.layout is not None and spec.layout.packed) else "float32",
             "low": bounds["low"],
             "high": bounds["high"],
             "mean": list(spec.mean),
             "std": list(spec.std),
+            **({} if spec.layout is None else {"parts": spec.layout.in_words()}),
         },
         "action": {**in_words(experiment.action_space), **_from(experiment, plan)},
         "versions": versions(),
@@ -256,6 +257,8 @@ def fingerprint(data: Dataset) -> str:
     crc = 0
     for column in (data.observations, data.actions, data.rewards, data.terminals):
         crc = zlib.crc32(np.ascontiguousarray(column).tobytes(), crc)
+    if data.layout is not None:  # the same bytes of other parts are other data
+        crc = zlib.crc32(str(data.layout).encode(), crc)
     return f"{crc:08x}"
 
 

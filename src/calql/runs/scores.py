@@ -66,7 +66,8 @@ def evaluate(
     playing, policies = playing_of(folder, config, env), policies_of(folder)
     limits = playing.episode_limit, run.step_timeout
     masked = bool(policies.description["action"].get("masked"))
-    setup = RolloutSetup(playing.make_env, policies.method, *limits, real=run.real, masked=masked)
+    kind, form = {"real": run.real, "masked": masked}, policies.spec.layout
+    setup = RolloutSetup(playing.make_env, policies.method, *limits, **kind, form=form)
     workers = worker_processes(run, playing.stepping, beside=on_accelerator())
     if workers:
         require_sendable(playing.make_env, config["task"])

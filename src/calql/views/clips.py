@@ -84,3 +84,11 @@ def as_picture(observation: NDArray[Any]) -> Picture | None:
     if channels % 3 == 0:
         return np.ascontiguousarray(image[..., -3:])
     return np.ascontiguousarray(image[..., :3]) if channels == 4 else np.repeat(image[..., -1:], 3, axis=-1)
+
+
+def beside(pictures: Sequence[Picture]) -> Picture | None:
+    """Pictures in a row, on black where one is lower than the others; None where there are none."""
+    if not pictures:
+        return None
+    height = max(len(picture) for picture in pictures)
+    return np.concatenate([np.pad(each, ((0, height - len(each)), (0, 0), (0, 0))) for each in pictures], axis=1)

@@ -112,9 +112,9 @@ def columns_of(dataset: Dataset, scene: Scene) -> Columns:
     observations: list[NDArray[Any]] = []
     names: list[str] = []
     wide = 0
-    if dataset.observations.ndim == 2:
-        wide = max(dataset.observations.shape[1] - MOST_FEATURES, 0)
-        observations = [dataset.observations[:, :MOST_FEATURES]]
+    if dataset.vectors is not None:
+        wide = max(dataset.vectors.shape[1] - MOST_FEATURES, 0)
+        observations = [dataset.vectors[:, :MOST_FEATURES]]
         names = _names(dataset, scene)[:MOST_FEATURES]
     actions = dataset.actions.reshape(len(dataset), -1)[:, :MOST_FEATURES]
     names += [f"action {place}" for place in range(actions.shape[1])]
@@ -123,7 +123,8 @@ def columns_of(dataset: Dataset, scene: Scene) -> Columns:
 
 def _names(dataset: Dataset, scene: Scene) -> list[str]:
     """Of observations: as the scene or the data call them, the rest by number."""
-    names = [f"observation {place}" for place in range(dataset.observations.shape[1])]
+    count = 0 if dataset.vectors is None else dataset.vectors.shape[1]
+    names = [f"observation {place}" for place in range(count)]
     for part in dataset.parts:
         several = part.stop - part.start > 1
         names[part.start : part.stop] = [

@@ -12,17 +12,16 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from numpy.typing import NDArray
 
 from calql.data import Dataset
 from calql.data.overview import Episodes
 from calql.runs.film import picture_of, prepare_gl, with_camera
 from calql.system.errors import UserError
-from calql.views.clips import Clip, Picture, as_picture, clips, fitting, thinned
+from calql.views.clips import Clip, Picture, as_picture, beside, clips, fitting, thinned
 
 RECORDED = 6  # films of image observations on a page
 Env = gymnasium.Env[Any, Any]
-Put = Callable[[Env, NDArray[Any]], None]
+Put = Callable[[Env, Any], None]
 SHOW = "show_observation"  # the method of an environment of one's own that is put into a recorded state
 
 
@@ -45,7 +44,7 @@ def telling(found: Episodes, suspicious: Sequence[int], count: int) -> list[int]
 
 def of_images(dataset: Dataset, found: Episodes, chosen: Sequence[int]) -> list[Film]:
     """Films of what the robot saw; none where observations are no images."""
-    if as_picture(np.asarray(dataset.observations[0])) is None:
+    if _seen(dataset, 0) is None:
         return []
     return _films(dataset, found, {episode: lambda row: _shown(dataset, row) for episode in chosen})
 
@@ -62,7 +61,7 @@ def of_environment(
         def drawn(row: int) -> Picture:
             if row in dataset.episode_starts:
                 env.reset(seed=0)  # whatever it draws of the steps before is of another film
-            place(env, dataset.observations[row])
+            place(env, _recorded(dataset, row))
             return picture_of(env)
 
         return _films(dataset, found, dict.fromkeys(chosen, drawn))
@@ -91,9 +90,24 @@ def _caption(found: Episodes, episode: int, frames: int) -> str:
 
 
 def _shown(dataset: Dataset, row: int) -> Picture:
-    picture = as_picture(np.asarray(dataset.observations[row]))
+    picture = _seen(dataset, row)
     assert picture is not None
     return picture
+
+
+def _seen(dataset: Dataset, row: int) -> Picture | None:
+    """What was seen there; several cameras side by side."""
+    if dataset.layout is None:
+        return as_picture(np.asarray(dataset.observations[row]))
+    parts = dataset.layout.apart(np.asarray(dataset.observations[row]))
+    pictures = [as_picture(parts[camera.name]) for camera in dataset.layout.cameras]
+    return beside([picture for picture in pictures if picture is not None])
+
+
+def _recorded(dataset: Dataset, row: int) -> Any:
+    """An observation as its environment gives it."""
+    observation = dataset.observations[row]
+    return observation if dataset.layout is None else dataset.layout.apart(observation)
 
 
 def _own_put(env: Env) -> Put:

@@ -15,7 +15,7 @@ from calql.data.assemble import assemble
 from calql.data.columns import KNOWN, OnProblem, require_keys, stop
 from calql.data.d4rl import from_d4rl_arrays
 from calql.data.dataset import Dataset
-from calql.data.flat import flat_recording, wanted
+from calql.data.flat import flat_recording, group_of, wanted
 from calql.data.formats.base import Format, begins
 from calql.data.reading import AS_IT_IS, Reading
 from calql.data.write import d4rl_columns, written
@@ -26,12 +26,13 @@ from calql.system.errors import UserError
 DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, AttributeError, NotImplementedError)
 
 
+DEEPEST = 3  # groups within groups that are looked into
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
 def read_hdf5(path: Path, reading: Reading = AS_IT_IS, on_problem: OnProblem = stop) -> Dataset:
-    """A D4RL dataset file, read without D4RL; with columns of the user's choice, as a table."""
-    if not reading.chooses:
+    """A D4RL file, read without D4RL; with columns of the user's choice, or observations in a group, as a table."""
+    if not reading.chooses and not _has_group(path):
         return from_d4rl_arrays(read_hdf5_arrays(path), str(path), on_problem=on_problem)
     arrays = read_hdf5_arrays(path, reading)
     return assemble(flat_recording(arrays, reading, str(path)), reading, str(path), on_problem)
@@ -41,7 +42,7 @@ def write_hdf5(dataset: Dataset, path: Path) -> Path:
     """Under D4RL's names, with next observations; there whole or not at all."""
     with written(path) as file, h5py.File(file, "w") as made:
         for name, column in d4rl_columns(dataset).items():
-            made.create_dataset(name, data=column)
+            made.create_dataset(name, data=column)  # 'observations/NAME' makes a group
     return path
 
 
@@ -59,16 +60,22 @@ def read_hdf5_arrays(path: Path, reading: Reading | None = None) -> dict[str, ND
         return {name: np.asarray(node[()]) for name, node in found.items()}
 
 
-def _arrays(file: h5py.File) -> list[str]:
+def _arrays(group: h5py.Group, depth: int = DEEPEST) -> list[str]:
     """All names of arrays, those in groups with their path; a link is named, and refused when it is read."""
     found = []
-    for name in file:
-        hard = isinstance(file.get(name, getlink=True), h5py.HardLink)
-        if hard and file.get(name, getclass=True) is h5py.Group:
-            found += [f"{name}/{inner}" for inner in file[name]]
+    for name in group:
+        hard = isinstance(group.get(name, getlink=True), h5py.HardLink)
+        if depth and hard and group.get(name, getclass=True) is h5py.Group:
+            found += [f"{name}/{inner}" for inner in _arrays(group[name], depth - 1)]
         else:
             found.append(name)
     return found
+
+
+def _has_group(path: Path) -> bool:
+    """Whether observations are a dictionary."""
+    with opened(path) as file:
+        return bool(group_of(_arrays(file)))
 
 
 @contextmanager

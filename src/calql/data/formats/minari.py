@@ -131,7 +131,7 @@ def write_minari(dataset: Dataset, name: str, **about: Any) -> None:
     _check_sequence(dataset, name)
     buffers = [
         minari.data_collector.EpisodeBuffer(
-            observations=np.concatenate([dataset.observations[rows], dataset.next_observations[rows][-1:]]),
+            observations=_sequence(dataset, rows),
             actions=dataset.actions[rows],
             rewards=dataset.rewards[rows],
             terminations=dataset.terminals[rows],
@@ -139,7 +139,7 @@ def write_minari(dataset: Dataset, name: str, **about: Any) -> None:
         )
         for rows in dataset.episodes()
     ]
-    form = {"observation_space": _space(dataset.observations), "action_space": _space(dataset.actions)}
+    form = {"observation_space": _observation_space(dataset), "action_space": _space(dataset.actions)}
     path = _new_folder(name)
     try:
         with warnings.catch_warnings():
@@ -223,6 +223,18 @@ def _folder(name: str) -> Path:
 def _minari() -> ModuleType:
     """The library, which is slow to import and which few commands need."""
     return extra("minari", WHAT)
+
+
+def _sequence(dataset: Dataset, rows: slice) -> Any:
+    """Observations of an episode, one more than it has steps; a dictionary where they are packed."""
+    values = np.concatenate([dataset.observations[rows], dataset.next_observations[rows][-1:]])
+    return values if dataset.layout is None else dataset.layout.apart(values)
+
+
+def _observation_space(dataset: Dataset) -> spaces.Space[Any]:
+    if dataset.layout is None:
+        return _space(dataset.observations)
+    return spaces.Dict({name: _space(part) for name, part in dataset.layout.apart(dataset.observations[:1]).items()})
 
 
 def _space(values: NDArray[Any]) -> spaces.Box:

@@ -14,7 +14,7 @@ from calql.data.assemble import assemble
 from calql.data.columns import KNOWN, OnProblem, require_keys, stop
 from calql.data.d4rl import from_d4rl_arrays
 from calql.data.dataset import Dataset
-from calql.data.flat import flat_recording, wanted
+from calql.data.flat import flat_recording, group_of, wanted
 from calql.data.formats.base import Format, begins
 from calql.data.reading import AS_IT_IS, Reading
 from calql.data.write import write_npz
@@ -26,8 +26,11 @@ OTHERS = (".zgroup", "zarr.json")  # what a zipped Zarr store holds
 
 
 def read_npz(path: Path, reading: Reading = AS_IT_IS, on_problem: OnProblem = stop) -> Dataset:
-    """A dataset under D4RL's key names, by D4RL's rules; with columns of the user's choice, as a table."""
-    if not reading.chooses:
+    """A dataset under D4RL's key names, by D4RL's rules; with columns of the user's choice, as a table.
+
+    Arrays `observations/NAME` are the parts of dictionary observations.
+    """
+    if not reading.chooses and not group_of(_names(path)):
         return from_d4rl_arrays(read_npz_arrays(path, KNOWN), str(path), on_problem=on_problem)
     _require_archive(path)
     arrays = read_archive(path, lambda names: wanted(names, reading, str(path)))
@@ -44,6 +47,13 @@ def read_npz_arrays(path: Path, keys: Collection[str] | None = None) -> dict[str
         return [name for name in names if keys is None or name in keys]
 
     return read_archive(path, chosen)
+
+
+def _names(path: Path) -> list[str]:
+    """Of the arrays; none where the archive is damaged, which whoever reads it tells."""
+    with contextlib.suppress(*DAMAGE), zipfile.ZipFile(path) as archive:
+        return [name.removesuffix(".npy") for name in archive.namelist()]
+    return []
 
 
 def _require_archive(path: Path) -> None:

@@ -20,7 +20,7 @@ from calql.data.flat import flat_recording, wanted
 from calql.data.formats.base import Format, begins
 from calql.data.parquet_footer import MAGIC, values_of
 from calql.data.reading import AS_IT_IS, Reading
-from calql.data.write import written
+from calql.data.write import by_part, written
 from calql.system.archives import AGAIN, require_room
 from calql.system.errors import UserError
 from calql.system.extras import Extra
@@ -98,17 +98,19 @@ def _parts(schema: Any) -> tuple[Part, ...]:
 def write_parquet(dataset: Dataset, path: Path) -> Path:
     """Under the names that are known without a map of columns; there whole or not at all."""
     episode = np.repeat(np.arange(len(dataset.episode_ends)), dataset.episode_lengths)
+    seen = by_part(dataset, "observations", "observation")
+    after = by_part(dataset, "next_observations", "next_observation")
     columns = {
         "episode": pa.array(episode),
-        "observation": _listed(dataset.observations),
+        **{name: _listed(values) for name, values in seen.items()},
         "action": _listed(dataset.actions),
         "reward": pa.array(dataset.rewards),
-        "next_observation": _listed(dataset.next_observations),
+        **{name: _listed(values) for name, values in after.items()},
         "terminal": pa.array(dataset.terminals),
         "timeout": pa.array(dataset.truncated),
     }
-    shape = list(dataset.observations.shape[1:])
-    note = {SHAPES: {"observation": shape, "next_observation": shape}, "parts": dataset.parts}
+    shapes = {name: list(values.shape[1:]) for name, values in (seen | after).items()}
+    note = {SHAPES: shapes, "parts": () if dataset.layout else dataset.parts}
     table = pa.table(columns).replace_schema_metadata({ABOUT: json.dumps(note).encode()})
     with written(path) as file:
         parquet.write_table(table, file)

@@ -100,7 +100,7 @@ def fit_policies(fit: Fit, next_actions: Floats) -> PolicyValues:
     columns = (data.observations, data.actions, rewards.astype(np.float32), known, terminals, data.next_observations)
     rows = Rows(*(jnp.asarray(column) for column in columns))
     keys = jax.random.split(jax.random.key(fit.seed), len(next_actions))
-    spec = Spec.of(data.observations, data.actions)
+    spec = Spec.of(data.observations, data.actions, layout=data.layout)
     critics = jax.vmap(lambda key: _fresh(spec, fit.widths, key))(keys)
     train = partial(_train, fit.discount, units.possible, fit.updates)
     return PolicyValues(jax.jit(train)(critics, rows, jnp.asarray(next_actions), jax.random.key(fit.seed + 1)), units)

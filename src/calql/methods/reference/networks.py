@@ -182,7 +182,7 @@ def _or_all(rows: np.ndarray) -> np.ndarray:
 def _fit(trial: Trial, name: str, descents: list[Descent]) -> FittedQ:
     """Each stretch from where the last one ended; together they do at most the updates asked for."""
     data, left = trial.train.data, trial.train.updates
-    spec = Spec.of(data.observations, data.actions)
+    spec = Spec.of(data.observations, data.actions, layout=data.layout)
     key_encoder, key_critic, key_fit = jax.random.split(jax.random.key(trial.train.seed), 3)
     encoder, features = make_encoder(spec, key_encoder, standardise=not spec.image)
     critic = Critics(

@@ -13,6 +13,7 @@ from jax.interpreters import partial_eval
 
 from calql.data.choices import MASK
 from calql.methods.base import TimeStep
+from calql.networks import Spec
 from calql.networks.acting import in_float32
 from calql.results.arms import Member
 from calql.runs.export.graph import BATCH
@@ -20,6 +21,7 @@ from calql.runs.policy_folder import Policies
 from calql.runs.spaces import ActionSpace
 
 STATE, NEXT_STATE = "state.", "next_state."  # before the names of what a policy remembers
+OBSERVATION = "observation"  # and with a dot, before the names of its parts
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Acting:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     like: tuple[jax.ShapeDtypeStruct, ...]  # of the inputs; the number of episodes is a symbol
+    observed: int  # how many of the inputs, which come first, are observations
 
 
 def acting(policies: Policies, member: Member) -> Acting:
@@ -40,7 +43,7 @@ def acting(policies: Policies, member: Member) -> Acting:
     whole = _whole(policies, member)
     closed = jax.make_jaxpr(whole.function)(*whole.like)
     _, used = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(whole.outputs))
-    kept = [place for place, needed in enumerate(used) if needed or place == 0]
+    kept = [place for place, needed in enumerate(used) if needed or place < whole.observed]
 
     def function(*arrays: jax.Array) -> tuple[jax.Array, ...]:
         count = arrays[0].shape[0]
@@ -49,7 +52,7 @@ def acting(policies: Policies, member: Member) -> Acting:
         return whole.function(*(given.get(place, zero) for place, zero in enumerate(missing)))
 
     names, like = tuple(whole.inputs[place] for place in kept), tuple(whole.like[place] for place in kept)
-    return Acting(function, names, whole.outputs, like)
+    return Acting(function, names, whole.outputs, like, whole.observed)
 
 
 def _whole(policies: Policies, member: Member) -> Acting:
@@ -61,8 +64,13 @@ def _whole(policies: Policies, member: Member) -> Acting:
     start = method.start(parameters)
     leaves, structure = jax.tree.flatten(start)
 
-    def act(observation: jax.Array, reward: jax.Array, timestep: jax.Array, *rest: jax.Array) -> Any:
+    seen = observation_inputs(policies.spec)
+
+    def act(*given: jax.Array) -> Any:
         """A new episode starts afresh, whatever state is given with its first step."""
+        parts, (reward, timestep, *rest) = given[: len(seen)], given[len(seen) :]
+        named = {name.removeprefix(f"{OBSERVATION}."): part for name, part in zip(seen, parts, strict=True)}
+        observation: Any = parts[0] if OBSERVATION in seen else named
         allowed, state = (rest[0], rest[1:]) if masked else (jnp.ones(choices, bool) if choices else None, rest)
         fresh = [jnp.where(timestep == 0, new, old) for new, old in zip(leaves, state, strict=True)]
         step = TimeStep(observation, reward, timestep, allowed)
@@ -72,17 +80,25 @@ def _whole(policies: Policies, member: Member) -> Acting:
         return in_units(space, action), *jax.tree.leaves(then)
 
     (batch,) = jax.export.symbolic_shape(BATCH)
-    seen = jnp.uint8 if policies.spec.image else jnp.float32
-    rows = [(policies.spec.observation_shape, seen), ((), jnp.float32), ((), jnp.int32)]
+    rows = [*seen.values(), ((), jnp.float32), ((), jnp.int32)]
     rows += [((choices,), jnp.bool_)] if masked else []
     rows += [(leaf.shape, leaf.dtype) for leaf in leaves]
     named = _names(start)
     return Acting(
         jax.vmap(act),
-        ("observation", "previous_reward", "timestep", *((MASK,) if masked else ()), *(STATE + name for name in named)),
+        (*seen, "previous_reward", "timestep", *((MASK,) if masked else ()), *(STATE + name for name in named)),
         ("action", *(NEXT_STATE + name for name in named)),
         tuple(jax.ShapeDtypeStruct((batch, *shape), dtype) for shape, dtype in rows),
+        len(seen),
     )
+
+
+def observation_inputs(spec: Spec) -> dict[str, tuple[tuple[int, ...], Any]]:
+    """Shape and type of each input that is an observation: one, or one for each part of packed ones."""
+    if spec.layout is None or not spec.layout.packed:
+        return {OBSERVATION: (spec.observation_shape, jnp.uint8 if spec.image else jnp.float32)}
+    kinds = {True: jnp.uint8, False: jnp.float32}
+    return {f"{OBSERVATION}.{piece.name}": (piece.shape, kinds[piece.image]) for piece in spec.layout.pieces}
 
 
 def in_units(space: ActionSpace, action: jax.Array) -> jax.Array:

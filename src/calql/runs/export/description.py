@@ -31,7 +31,7 @@ def describe(
         "outputs": [vars(port) for port in outputs],
         "observation": {
             **{name: found["observation"][name] for name in ("shape", "dtype", "low", "high")},
-            "parts": found["observation"].get("parts", ["observation"]),
+            "parts": [part["name"] for part in found["observation"].get("parts", [{"name": "observation"}])],
         },
         "action": {name: value for name, value in found["action"].items() if name != "from"},
         **{name: found[name] for name in ABOUT_RUN if name in found},

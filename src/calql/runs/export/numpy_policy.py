@@ -4,7 +4,7 @@ This file needs neither calql nor JAX: copy it next to the policy. The policy is
 constants; reading one runs no code of its file, whoever wrote it, and an operation that OPERATIONS lacks is refused.
 
     policy = NumpyPolicy("policy.npz")
-    action = policy(observation)          # one observation, or several as [episode, ...]
+    action = policy(observation)          # one observation, or several as [episode, ...]; a dictionary of parts by name
     policy.reset()                        # between episodes
 """
 
@@ -26,6 +26,7 @@ Arrays = dict[str, Array]
 
 FORMAT = 1
 DESCRIPTION, CONSTANT = "description", "constant/"
+OBSERVATION = "observation"  # the input, or before a dot and the names of its parts
 MASK = "action_mask"  # an input of policies that have to be told what is allowed
 
 
@@ -125,13 +126,9 @@ class NumpyPolicy:
 
         The reward of the step before matters to policies that remember, the mask of allowed actions to those that ask.
         """
-        first = self.description["inputs"][0]
-        seen = np.asarray(observation, first["dtype"])
-        single = seen.ndim == len(first["shape"]) - 1
-        seen = seen[None] if single else seen
-        if list(seen.shape[1:]) != first["shape"][1:]:
-            raise ValueError(f"the observation has shape {np.shape(observation)}, not {first['shape'][1:]}")
-        given = self._inputs(seen, np.broadcast_to(np.asarray(reward, "float32"), len(seen)))
+        seen, single = self._observed(observation)
+        count = len(next(iter(seen.values())))
+        given = self._inputs(seen, np.broadcast_to(np.asarray(reward, "float32"), count))
         if MASK in given:
             given[MASK] = self._mask(mask, given[MASK].shape)
         found = self._program(given)
@@ -142,14 +139,30 @@ class NumpyPolicy:
         self._state = {name.removeprefix("next_"): found[name] for name in found if name != "action"}
         return action[0] if single else action
 
+    def _observed(self, observation: Any) -> tuple[Arrays, bool]:
+        """The observation by the names of the inputs, with a leading axis; whether it came without one."""
+        found, single = {}, False
+        for port in self.description["inputs"]:
+            head, _, part = port["name"].partition(".")
+            if head != OBSERVATION:
+                continue
+            if part and part not in observation:
+                raise ValueError(f"the observation has no '{part}'")
+            value = np.asarray(observation[part] if part else observation, port["dtype"])
+            single = value.ndim == len(port["shape"]) - 1
+            found[port["name"]] = value[None] if single else value
+            if list(found[port["name"]].shape[1:]) != port["shape"][1:]:
+                raise ValueError(f"{part or 'the observation'} has shape {value.shape}, not {port['shape'][1:]}")
+        return found, single
+
     def _mask(self, mask: Any, shape: tuple[int, ...]) -> Array:
         if mask is None:
             raise ValueError("this policy has to be told which actions are allowed: give mask=info['action_mask']")
         return np.broadcast_to(np.asarray(mask, bool), shape)
 
-    def _inputs(self, seen: Array, reward: Array) -> Arrays:
-        count = len(seen)
-        given = {"observation": seen, "previous_reward": reward, **self._state}
+    def _inputs(self, seen: Arrays, reward: Array) -> Arrays:
+        count = len(reward)
+        given = {**seen, "previous_reward": reward, **self._state}
         given["timestep"] = np.full(count, self._timestep, np.int32)
         ports = self.description["inputs"]
         empty = {p["name"]: (count, *p["shape"][1:]) for p in ports if p["name"] not in given}

@@ -13,6 +13,7 @@ from calql.data.choices import MASK
 from calql.networks import Spec
 from calql.results.arms import Member
 from calql.runs.artifact import LoadedPolicy
+from calql.runs.export.acting import OBSERVATION
 from calql.runs.export.graph import Port
 from calql.runs.policy_folder import Policies
 from calql.system.errors import UserError
@@ -34,7 +35,8 @@ def verify(
     for step in range(STEPS):
         seen, reward = _observations(policies.spec, rng), rng.normal(size=EPISODES).astype(np.float32) * (step > 0)
         mask = _mask(policies, rng)
-        given = {"observation": seen, "previous_reward": reward, "timestep": np.full(EPISODES, step, np.int32)}
+        given = {**_inputs(policies.spec, seen), "previous_reward": reward}
+        given["timestep"] = np.full(EPISODES, step, np.int32)
         given |= {} if mask is None else {MASK: mask}
         state.update({name: array for name, array in given.items() if name in state})
         found = {name: np.asarray(array) for name, array in play(state).items()}
@@ -64,8 +66,19 @@ def _mask(policies: Policies, rng: np.random.Generator) -> NDArray[np.bool_] | N
 
 def _observations(spec: Spec, rng: np.random.Generator) -> NDArray[Any]:
     """Such as the data might have."""
-    shape = (EPISODES, *spec.observation_shape)
+    layout, shape = spec.layout, (EPISODES, *spec.observation_shape)
     if spec.image:
         return rng.integers(0, 256, shape, np.uint8)
+    if layout is not None and layout.packed:
+        pictures = rng.integers(0, 256, (EPISODES, layout.pictures), np.uint8)
+        numbers = rng.normal(size=(EPISODES, layout.numbers)) * spec.std + spec.mean
+        return np.concatenate([pictures, numbers.astype(np.float32).view(np.uint8)], axis=1)
     normal = rng.normal(size=shape)
     return (normal * spec.std + spec.mean if spec.mean else normal).astype(np.float32)
+
+
+def _inputs(spec: Spec, seen: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Observations as the exported file takes them: those of several parts by name."""
+    if spec.layout is None or not spec.layout.packed:
+        return {OBSERVATION: seen}
+    return {f"{OBSERVATION}.{name}": part for name, part in spec.layout.apart(seen).items()}

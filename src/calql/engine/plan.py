@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from calql.data import Dataset
 from calql.data.rewards import EpisodeSummary, RewardRule
 from calql.engine.assessment import Assessment, make_assessment
+from calql.engine.handed_in import Recorded
 from calql.engine.inputs import Inputs, prepare
 from calql.engine.options import RunOptions
 from calql.engine.program import on_accelerator
@@ -93,6 +95,7 @@ class Plan:
     arms: tuple[Arm, ...] = ()  # of a sweep: every seed trains once for each
     state_map: StateMapDescription | None = None  # where the task has one
     assess: Assessment | None = None  # in the place of episodes, where there is no environment
+    handed_in: Recorded | None = None  # episodes that were collected elsewhere: the run plays none to learn from
 
     @property
     def seeds(self) -> list[int]:
@@ -112,6 +115,11 @@ class Plan:
     def notes(self) -> tuple[str, ...]:
         """What came out of the fits that planning did."""
         return self.inputs.reference.notes + (() if self.assess is None else self.assess.notes)
+
+    @property
+    def last_step(self) -> float:
+        """Environment steps after which a seed is evaluated for the last time; more may always be handed in."""
+        return self.options.online_steps if self.handed_in is None else math.inf
 
     @property
     def workers(self) -> int:

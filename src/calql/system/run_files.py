@@ -6,6 +6,7 @@ CONFIG = "config.json"  # what the run is
 STATUS = "status.json"  # how far it came
 METRICS = "metrics.jsonl"  # a row for each evaluation of each seed
 SPEED = "speed.jsonl"
+STANDING = "standing.jsonl"  # of a round: a row for each seed at its end, none of which is a row of the run
 LOCK = ".lock"  # of the process at work
 SUMMARY, REPORT = "summary.json", "report.html"
 MAPS = "maps.json"  # Q over a plane of states, where the task has one

@@ -31,6 +31,7 @@ from calql.system.errors import DIVERGED, UserError, shown, unknown
 from calql.system.options import Checked
 from calql.system.run_files import POLICY
 
+LISTED = 8  # episodes that are named one by one
 Project = Annotated[str, tyro.conf.Positional]
 STARTING = (  # of `calql train`, those that a project is started with
     "task", "method", "preset", "dataset", "columns", "observations", "reward", "drop_bad_episodes", "env",
@@ -106,7 +107,7 @@ class TrainRoundOptions(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class BackOptions(Checked):
-    """Make an earlier round the present one: its policy is deployed, the next round goes on from it. Deletes nothing."""
+    """Make an earlier round the present one, from which the next one goes on. Nothing is deleted."""
 
     project: Project
     """The project folder."""
@@ -181,8 +182,10 @@ def _add(command: str, words: Sequence[str]) -> int:
     added = project.add(folder, options.files, reading, round=options.round, seed=options.seed)
     for note in added.notes:
         print(shown(f"note: {note}"))
-    for text in added.repeated:
+    for text in added.repeated[:LISTED]:
         print(shown(f"skipped: {text}"))
+    if len(added.repeated) > LISTED:
+        print(f"skipped: {len(added.repeated) - LISTED} more that are there already")
     waiting = len(read_ledger(folder).inbox)
     print(shown(f"{added.episodes} new episodes with {added.steps} steps; {waiting} wait: calql round train {folder}"))
     return 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -65,7 +65,6 @@ def collect(
     seed: int | None = None,
     episode_limit: int | None = None,
     trust: bool = False,
-    played: Callable[[Path], None] = lambda path: None,
 ) -> list[Path]:
     """Play episodes with the policies of the present round as the online phase would, exploring; a file for each.
 
@@ -89,10 +88,9 @@ def collect(
         worker = RolloutWorker(setup)
         try:
             for member in _members(policies, seed, share=ledger.share, where=str(project)):
+                place = project / COLLECTED / f"round-{ledger.current:03d}" / f"seed-{member}"
                 before = sum(entry.seed == member for entry in ledger.entries.values())
-                for _ in range(episodes):
-                    found.append(_collected(project, worker, policies, member, before, terms.space))
-                    played(found[-1])
+                found += [_collected(place, worker, policies, member, before, terms.space) for _ in range(episodes)]
         finally:
             worker.close()
     return found
@@ -106,11 +104,10 @@ def _members(policies: Policies, seed: int | None, *, share: bool, where: str) -
 
 
 def _collected(
-    project: Path, worker: RolloutWorker, policies: Policies, seed: int, before: int, space: ActionSpace
+    folder: Path, worker: RolloutWorker, policies: Policies, seed: int, before: int, space: ActionSpace
 ) -> Path:
-    """One episode. Its start and its noise follow from its number, which no episode of that seed has had."""
-    folder = project / COLLECTED / f"seed-{seed}"
-    request = Request((seed, COLLECT, max(next_free(folder), before)))
+    """One episode. Its start and its noise follow from its number, which no episode of this policy has had."""
+    request = Request((seed, COLLECT, before + next_free(folder)))
     (episode,) = worker.play(policies.of_member[seed], [request], explore=True)
     place = list(policies.description["seeds"]).index(seed)
     whose = {"policy": policies.description["checksums"][place], "seed": seed}

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from calql.data import Dataset, Reading, load, normalise_actions, one_hot
+from calql.data import Dataset, Reading, concatenate, load, normalise_actions, one_hot
 from calql.data.dataset import Fault
-from calql.data.findings import require_sound, without_bad_episodes
+from calql.data.findings import findings, without_bad_episodes
 from calql.data.formats.npz import FORMAT as NPZ
 from calql.data.jumps import jumps, split_at_jumps
 from calql.data.recorder import COLLECTED, POLICY_ACTIONS
@@ -114,7 +114,8 @@ def read_files(
         data = load(file, reading)
         data = split_at_jumps(data) if terms.run.split_at_jumps else data
         data = _continuing(data, drop=reading.drop_bad_episodes)
-        notes += [f"{file}: {text}" for text in (*_said(data), *_checked(data, terms))]
+        notes += [f"{file}: {text}" for text in _said(data)]
+        _require_sound(data, terms)
         episodes += _arrived(str(file), data, note or {}, terms, asked, policies)
     return Brought(episodes, notes)
 
@@ -168,9 +169,10 @@ def _said(data: Dataset) -> tuple[str, ...]:
     return tuple(note for note in data.notes if "kept as truncated" not in note)
 
 
-def _checked(data: Dataset, terms: Terms) -> list[str]:
-    """Refuse what is of another system, or what no training makes sense of; warnings about the rest."""
-    warnings = require_sound(data, terms.episode_limit)
+def _require_sound(data: Dataset, terms: Terms) -> None:
+    """Refuse what is of another system, or what no training makes sense of."""
+    for error in findings(data).errors:
+        raise error
     seen = data.observations
     if seen.shape[1:] != terms.shape or (seen.dtype == np.uint8) != terms.image:
         raise UserError(
@@ -191,10 +193,19 @@ def _checked(data: Dataset, terms: Terms) -> list[str]:
             where=data.source,
             mend="cut it into shorter ones",
         )
-    return [*warnings, *_acted(data, terms)]
+    _acted(data, terms)
+
+
+def warnings_about(episodes: Sequence[Arrived], terms: Terms) -> list[str]:
+    """What is probably a mistake in new episodes: looked for in all of them together, since one alone shows little."""
+    if not episodes:
+        return []
+    data = concatenate([arrived.kept.data for arrived in episodes], source="the new episodes")
+    return [*findings(data, terms.episode_limit).warnings, *_acted(data, terms)]
 
 
 def _acted(data: Dataset, terms: Terms) -> list[str]:
+    """Refuse actions that the project's system does not have; warnings about the others."""
     if isinstance(terms.space, spaces.Discrete):
         one_hot(data, terms.space)
         return []
@@ -208,7 +219,9 @@ def _arrived(
     file: str, data: Dataset, note: Mapping[str, Any], terms: Terms, asked: Asked,
     policies: Mapping[str, tuple[int, int]],
 ) -> Iterator[Arrived]:  # fmt: skip
-    round_, seed = policies.get(str(note.get("policy")), (asked.round, asked.seed))
+    said = note.get("seed")
+    unknown = asked.round, said if type(said) is int and said >= 0 else asked.seed
+    round_, seed = policies.get(str(note.get("policy")), unknown)
     own_actions = _own_actions(file, data, note.get(POLICY_ACTIONS), terms)
     for number, rows in enumerate(data.episodes()):
         episode = dataclasses.replace(data.select(rows), notes=(), source=file)

@@ -92,11 +92,9 @@ class Ledger:
 
     def added(self, entries: Sequence[Entry]) -> Ledger:
         """With new episodes waiting, and again with those that had been set aside."""
-        new = [entry for entry in entries if entry.id not in self.taken]
-        known = {entry.id: entry for entry in new if entry.id not in self.entries}
-        changed = dataclasses.replace(
-            self, entries={**self.entries, **known}, inbox=(*self.inbox, *(entry.id for entry in new))
-        )
+        taken = self.taken
+        new = {entry.id: entry for entry in entries if entry.id not in taken}
+        changed = dataclasses.replace(self, entries={**new, **self.entries}, inbox=(*self.inbox, *new))
         return changed._noted("add", episodes=len(new))
 
     def begun(self) -> Ledger:

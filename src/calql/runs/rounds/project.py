@@ -29,7 +29,7 @@ from calql.runs.lock import owned
 from calql.runs.policy_folder import DESCRIPTION
 from calql.runs.preparation import Prepared
 from calql.runs.rounds.branch import branch, prune, round_folder
-from calql.runs.rounds.incoming import Arrived, Asked, Terms, read_files
+from calql.runs.rounds.incoming import Arrived, Asked, Terms, read_files, warnings_about
 from calql.runs.rounds.ledger import LEDGER, Ledger, read_ledger, write_ledger
 from calql.runs.rounds.scores import summaries
 from calql.runs.rounds.store import Stored, keep, outline
@@ -136,15 +136,17 @@ def add(
         current = _require_trained(project, ledger)
         asked = Asked(reading, current if round is None else round, seed)
         _require_round(project, ledger, asked.round)
-        brought = read_files(files, Terms.of(round_folder(project, current)), asked, policies_of(project, ledger))
+        terms = Terms.of(round_folder(project, current))
+        brought = read_files(files, terms, asked, policies_of(project, ledger))
         new, repeated = _sorted(project, ledger, brought.episodes)
+        warnings = warnings_about(new, terms)
         for arrived in new:
             keep(project, arrived.kept)
         if new:
             write_ledger(project, ledger.added([arrived.entry for arrived in new]))
             write_page(summaries(project, read_ledger(project)), project / REPORT)
         steps = sum(arrived.entry.steps for arrived in new)
-        return Added(len(new), steps, repeated, brought.notes)
+        return Added(len(new), steps, repeated, (*brought.notes, *warnings))
 
 
 def _sorted(project: Path, ledger: Ledger, episodes: Sequence[Arrived]) -> tuple[list[Arrived], list[str]]:

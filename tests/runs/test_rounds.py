@@ -94,16 +94,27 @@ def alone(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("alone") / "p"
     small = {**TINY, "fqe_updates": 20, "hold_out": 0.25}
     rounds = calql.Rounds.start(folder, dataset=data, action_low=(-2.0,), action_high=(2.0,), progress=False, **small)
-    record(folder.parent / "monday", rounds.policy, 3)
+    record(folder.parent / "monday", rounds.policy, 3, seed=1)
     added = rounds.add(folder.parent / "monday")
     assert (added.episodes, added.repeated) == (3, [])
     assert rounds.train(progress=False).finished
     return folder
 
 
-def record(folder: Path, policy_folder: Path, episodes: int, first: int = 0) -> None:
+@pytest.fixture(scope="module")
+def trained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project of one seed with an environment, and one round after the first."""
+    folder = tmp_path_factory.mktemp("trained") / "p"
+    rounds = calql.Rounds.start(folder, dataset=data, env=ENV, progress=False, probe=False, **{**TINY, "seeds": 1})
+    record(folder.parent / "monday", rounds.policy, 3)
+    rounds.add(folder.parent / "monday")
+    assert rounds.train(progress=False).finished
+    return folder
+
+
+def record(folder: Path, policy_folder: Path, episodes: int, first: int = 0, seed: int = 0) -> None:
     """What a control loop does on another machine; episodes may be longer than any logged one."""
-    policy = calql.load_policy(policy_folder, seed=1, explore=True)
+    policy = calql.load_policy(policy_folder, seed=seed, explore=True)
     with calql.Recorder(folder, policy) as recorder:
         for number in range(first, first + episodes):
             env = corridor.Corridor()
@@ -133,9 +144,9 @@ def test_without_an_environment(alone: Path) -> None:
     assert calql.load_policy(alone / "rounds" / "001")(np.zeros(2, np.float32)).shape == (1,)
 
 
-def test_an_episode_comes_in_once(alone: Path, data: Path, tmp_path: Path) -> None:
-    place = Path(shutil.copytree(alone, tmp_path / "p"))
-    rounds, monday = calql.Rounds(place), alone.parent / "monday"
+def test_an_episode_comes_in_once(trained: Path, data: Path, tmp_path: Path) -> None:
+    place = Path(shutil.copytree(trained, tmp_path / "p"))
+    rounds, monday = calql.Rounds(place), trained.parent / "monday"
     again = rounds.add(monday, data)
     assert again.episodes == 0
     assert sum("is there already (added" in text for text in again.repeated) == 3
@@ -147,8 +158,8 @@ def test_an_episode_comes_in_once(alone: Path, data: Path, tmp_path: Path) -> No
         rounds.train(progress=False)
 
 
-def test_going_back_and_on(alone: Path, tmp_path: Path) -> None:
-    place = Path(shutil.copytree(alone, tmp_path / "p"))
+def test_going_back_and_on(trained: Path, tmp_path: Path) -> None:
+    place = Path(shutil.copytree(trained, tmp_path / "p"))
     rounds = calql.Rounds(place)
     first = {path.name: path.read_bytes() for path in (place / "rounds" / "001").rglob("*") if path.is_file()}
     rounds.back(0, keep_episodes=True)
@@ -169,7 +180,7 @@ def test_going_back_and_on(alone: Path, tmp_path: Path) -> None:
 
 
 def test_a_kill_at_any_step_of_a_round_is_made_good(
-    alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever is written next is not; the same command then comes to the same end."""
 
@@ -179,13 +190,13 @@ def test_a_kill_at_any_step_of_a_round_is_made_good(
     def kill(*_: Any, **__: Any) -> Any:
         raise Killed
 
-    folder = Path(shutil.copytree(alone, tmp_path / "p"))
+    folder = Path(shutil.copytree(trained, tmp_path / "p"))
     rounds = calql.Rounds(folder)
     record(tmp_path / "tuesday", rounds.policy, 2, first=4)
     expected = Path(shutil.copytree(folder, tmp_path / "whole"))
     calql.Rounds(expected).add(tmp_path / "tuesday")
     calql.Rounds(expected).train(progress=False)
-    adding = [(project, "write_ledger"), (store.np, "savez")]
+    adding = [(store.np, "savez"), (project, "write_ledger")]
     training = [(project, "write_ledger"), (branch.os, "replace"), (project, "branch"), (Run, "_write_standing")]
     training += [(project, "_note_trained")]
     for module, name in adding:
@@ -209,8 +220,8 @@ def test_a_kill_at_any_step_of_a_round_is_made_good(
     assert all(found[name].tobytes() == array.tobytes() for name, array in wanted.items())
 
 
-def test_bad_episodes_are_refused_or_dropped(alone: Path, tmp_path: Path) -> None:
-    place = Path(shutil.copytree(alone, tmp_path / "p"))
+def test_bad_episodes_are_refused_or_dropped(trained: Path, tmp_path: Path) -> None:
+    place = Path(shutil.copytree(trained, tmp_path / "p"))
     rounds, good = calql.Rounds(place), corridor.demonstrations(20).select_episodes([15, 16, 17])
     jumping = good.observations.copy()
     jumping[1] += 3.0
@@ -223,8 +234,8 @@ def test_bad_episodes_are_refused_or_dropped(alone: Path, tmp_path: Path) -> Non
     write_npz(replace(good, actions=50 * good.actions), tmp_path / "units.npz")
     with pytest.raises(UserError, match="different units"):
         rounds.add(tmp_path / "units.npz")
-    wide = np.concatenate([good.observations, good.observations], axis=1)
-    write_npz(replace(good, observations=wide, next_observations=wide), tmp_path / "wide.npz")
+    wide = [np.tile(column, 2) for column in (good.observations, good.next_observations)]
+    write_npz(replace(good, observations=wide[0], next_observations=wide[1]), tmp_path / "wide.npz")
     with pytest.raises(UserError, match=r"of shape \(4,\), and those of the project float32 of shape \(2,\)"):
         rounds.add(tmp_path / "wide.npz", drop_bad_episodes=True)
     assert len(read_ledger(place).inbox) == 2

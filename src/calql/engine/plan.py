@@ -132,8 +132,12 @@ class Plan:
 
     @property
     def capacity(self) -> int:
-        """Rows of the online buffer: never more than the run can collect."""
-        return buffer_rows(self.options, self.task.episode_limit)
+        """Rows of the online buffer: never more than the run can collect. Where episodes are handed in, these grow from
+        round to round; a power of two holds several rounds, whose programs are then the same."""
+        rows, limit = buffer_rows(self.options, self.task.episode_limit), self.task.episode_limit
+        if self.handed_in is None:
+            return rows
+        return max(min(1 << (rows - 1).bit_length(), self.options.capacity), limit)
 
 
 def worker_processes(options: RunOptions, stepping: Stepping, *, beside: bool) -> int:

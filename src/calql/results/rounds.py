@@ -90,31 +90,38 @@ def warnings(rounds: Sequence[RoundSummary], project: str) -> list[str]:
 
 
 def rounds_table(rounds: Sequence[RoundSummary]) -> Table:
-    """For the terminal: one line a round."""
+    """For the terminal: one line a round, intervals below their numbers; fits 80 columns."""
     table = Table(
         title="Rounds", caption=CAPTION, title_style="bold", caption_style="dim", caption_justify="left",
         box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0),
     )  # fmt: skip
     for head in HEADS:
-        table.add_column("\n".join(head.split(" ", 1)), justify="right")
+        table.add_column("\n".join(head.split(" ", 1)), justify="right", no_wrap=True)
     for each in rounds:
-        table.add_row(*map(Text, cells(each)))
+        table.add_row(*(Text(cell.text) + Text(f"\n{cell.below}" * bool(cell.below), "dim") for cell in cells(each)))
     return table
 
 
-def cells(each: RoundSummary) -> list[str]:
+def cells(each: RoundSummary) -> list[html.Cell]:
     """What a line of the table says."""
-    unfinished = "" if each.ended else " (unfinished)"
+    first = each.parent is None
+    value, _, interval = each.evaluated.partition(" (")
     return [
-        f"{each.name}{unfinished}",
-        "-" if each.parent is None else str(each.parent),
-        "-" if each.parent is None else f"{each.episodes:,}",
-        "-" if each.parent is None else f"{each.steps:,}",
-        f"{len(each.returns):,}" if each.returns else "-",
-        said(each.mean_return),
-        said(each.success),
-        each.evaluated or "-",
+        html.Cell(each.name, "" if each.ended else "unfinished"),
+        html.Cell("-" if first else str(each.parent)),
+        html.Cell("-" if first else f"{each.episodes:,}"),
+        html.Cell("-" if first else f"{each.steps:,}"),
+        html.Cell(f"{len(each.returns):,}" if each.returns else "-"),
+        _cell(each.mean_return),
+        _cell(each.success),
+        html.Cell(value or "-", interval.removesuffix(")")),
     ]
+
+
+def _cell(estimate: Estimate | None) -> html.Cell:
+    """A number with its interval below."""
+    value, _, interval = said(estimate).partition(" (")
+    return html.Cell(value, interval.removesuffix(")"))
 
 
 def said(estimate: Estimate | None) -> str:
@@ -130,7 +137,7 @@ def write_page(rounds: Sequence[RoundSummary], page: Path) -> Path:
     """Score by round, in a page of its own."""
     notes = [f"{text[:1].upper()}{text[1:]}." for text in warnings(rounds, shown(str(page.parent)))]
     sheet = _sheet(rounds)
-    grid = html.Grid(html.row(*HEADS), [html.row(*cells(each)) for each in rounds], name="rounds")
+    grid = html.Grid(html.row(*HEADS), [cells(each) for each in rounds], name="rounds")
     text = html.render(
         "rounds.html.j2",
         title=f"Rounds of {shown(page.parent.resolve().name)}",
@@ -152,7 +159,9 @@ def _lead(rounds: Sequence[RoundSummary]) -> str:
         return "No policy of this project has collected an episode yet."
     first, last = scored[0], scored[-1]
     begun = f"The policy of round {last.number} earned {said(last.mean_return)} an episode"
-    return f"{begun}." if first is last else f"{begun}, that of round {first.number} {said(first.mean_return)}."
+    if first is last:
+        return f"{begun}."
+    return f"{begun}; that of round {first.number} had earned {said(first.mean_return)}."
 
 
 def _subtitle(rounds: Sequence[RoundSummary]) -> str:
@@ -179,7 +188,7 @@ def _panel(title: str, label: str, rounds: Sequence[RoundSummary], name: str) ->
     ]
     numbers = [each.number for each in rounds]
     span = (min(numbers) - 0.3, max(numbers) + 0.3)
-    return Panel(title, [line for line in lines if line.x.size], "round", label, x_range=span)
+    return Panel(title, [line for line in lines if line.x.size], "round", label, x_range=span, whole=True)
 
 
 def _line(label: str, place: int, rounds: Sequence[RoundSummary], name: str) -> Line:

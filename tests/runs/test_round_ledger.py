@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calql.runs.rounds.ledger import LEDGER, Entry, Ledger, read_ledger, write_ledger
+from calql.runs.rounds.ledger import Entry, Ledger, read_ledger, write_ledger
 from calql.system.errors import UserError
+from calql.system.run_files import PROJECT
 
 
 def entry(number: int, round: int = 0) -> Entry:
@@ -97,8 +98,8 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
 )
 def test_a_damaged_one_is_told_in_one_line(part: str, value: Any, tmp_path: Path) -> None:
     write_ledger(tmp_path, trained(Ledger()))
-    content = json.loads((tmp_path / LEDGER).read_text())
-    (tmp_path / LEDGER).write_text(json.dumps({**content, part: value}))
+    content = json.loads((tmp_path / PROJECT).read_text())
+    (tmp_path / PROJECT).write_text(json.dumps({**content, part: value}))
     with pytest.raises(UserError, match=r"project\.json") as raised:
         read_ledger(tmp_path)
     assert "\n" not in str(raised.value)

@@ -44,7 +44,7 @@ from calql.runs.trust import remember, trust_run
 from calql.system.compiled import keep_compiled
 from calql.system.errors import Diverged, UserError
 from calql.system.options import Checked
-from calql.system.run_files import CONFIG, METRICS, POLICY, POLICY_AT_SWITCH
+from calql.system.run_files import CONFIG, METRICS, POLICY, POLICY_AT_SWITCH, PROJECT
 
 OWN = (  # options that describe a task and its data
     "episode_limit", "reward_scale", "reward_shift", "score", "offline", "action_low", "action_high",
@@ -271,7 +271,7 @@ def resume(
     if trust:
         trust_run(folder)
     with _stops(watching) as stops, owned(folder), stops.telling(partial(_note_end, folder)):
-        if finished(folder) and not _goes_on(folder, changes):
+        if finished(folder) and not _goes_on(folder, changes, played=handed_in is None):
             watching.display.message("the run is finished: nothing is left to do (more --online-steps extend it)")
             return Outcome(folder, finished=True, reason="finished")
         clean(folder)
@@ -310,12 +310,18 @@ def _require_same_task(folder: Path, differences: list[str], accepted: bool) -> 
         )
 
 
-def _goes_on(folder: Path, changes: Mapping[str, Any]) -> bool:
-    """Whether a finished run is extended, which needs its last checkpoint."""
+def _goes_on(folder: Path, changes: Mapping[str, Any], *, played: bool) -> bool:
+    """Whether a finished run is extended, which needs its last checkpoint; a round takes its episodes from files."""
     config = record.read_config(folder)
     changed(record.recorded_options(config, folder)[0], changes, str(folder))
     if not grows(config, changes):
         return False
+    if played and (folder.resolve().parent.parent / PROJECT).is_file():
+        raise UserError(
+            "is a round of a project, which later rounds go on from as it is",
+            where=str(folder),
+            mend="give the project more episodes: calql round add, then calql round train",
+        )
     if not has_checkpoint(folder):
         raise UserError(
             "is finished and its checkpoints are gone, so it cannot be extended",

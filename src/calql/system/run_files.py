@@ -10,6 +10,7 @@ STANDING = "standing.jsonl"  # of a round: a row for each seed at its end, none 
 LOCK = ".lock"  # of the process at work
 SUMMARY, REPORT = "summary.json", "report.html"
 MAPS = "maps.json"  # Q over a plane of states, where the task has one
+PROJECT = "project.json"  # two folders above a run that is a round of a project
 DATA = "data.npz"  # those that a program gave as a Dataset
 CHECKPOINTS, POLICY, PLOTS, TENSORBOARD = "checkpoints", "policy", "plots", "tensorboard"  # folders
 POLICY_AT_SWITCH = "policy-at-switch"  # as `policy`, of the last moment before the online phase

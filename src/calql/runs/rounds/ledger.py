@@ -19,8 +19,8 @@ from calql.results.metrics import write_atomically
 from calql.system.errors import UserError
 from calql.system.options import Checked
 from calql.system.run_config import options_from, read_object
+from calql.system.run_files import PROJECT
 
-LEDGER = "project.json"
 FORMAT = 1
 ID = re.compile("[0-9a-f]{64}")  # of an episode, which is also the name of its file
 MEND = "put the file back as it was"
@@ -128,19 +128,19 @@ class Ledger:
 def write_ledger(project: Path, ledger: Ledger) -> None:
     content = {"format": FORMAT, **dataclasses.asdict(ledger)}
     content["entries"] = list(content["entries"].values())
-    write_atomically(project / LEDGER, json.dumps(content, indent=1) + "\n")
+    write_atomically(project / PROJECT, json.dumps(content, indent=1) + "\n")
 
 
 def read_ledger(project: Path) -> Ledger:
     """What the project says, every part checked."""
-    if not (project / LEDGER).is_file():
+    if not (project / PROJECT).is_file():
         raise UserError(
-            f"is no project of rounds (no {LEDGER})", where=str(project), mend="make one with calql round start"
+            f"is no project of rounds (no {PROJECT})", where=str(project), mend="make one with calql round start"
         )
-    found = read_object(project / LEDGER)
+    found = read_object(project / PROJECT)
     if found.get("format") != FORMAT:
         what = f"is of format {found.get('format')}, and this version reads {FORMAT}"
-        raise UserError(what, where=str(project / LEDGER), mend="use the version of calql that wrote it")
+        raise UserError(what, where=str(project / PROJECT), mend="use the version of calql that wrote it")
     try:
         entries = [_made(Entry, each, project) for each in found["entries"]]
         ledger = Ledger(
@@ -155,12 +155,12 @@ def read_ledger(project: Path) -> Ledger:
         _require_whole(ledger)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         what = f"is not as it was written ({type(error).__name__}: {error})"
-        raise UserError(what, where=str(project / LEDGER), mend=MEND) from None
+        raise UserError(what, where=str(project / PROJECT), mend=MEND) from None
     return ledger
 
 
 def _made(kind: type[Any], part: Any, project: Path) -> Any:
-    return options_from(kind, "part", {"part": dict(part)}, project, LEDGER)
+    return options_from(kind, "part", {"part": dict(part)}, project, PROJECT)
 
 
 def _number(value: Any) -> int | None:

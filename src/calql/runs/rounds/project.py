@@ -30,13 +30,13 @@ from calql.runs.policy_folder import DESCRIPTION
 from calql.runs.preparation import Prepared
 from calql.runs.rounds.branch import branch, prune, round_folder
 from calql.runs.rounds.incoming import Arrived, Asked, Terms, read_files, warnings_about
-from calql.runs.rounds.ledger import LEDGER, Ledger, read_ledger, write_ledger
+from calql.runs.rounds.ledger import Ledger, read_ledger, write_ledger
 from calql.runs.rounds.scores import summaries
 from calql.runs.rounds.store import Stored, keep, outline
 from calql.system.errors import UserError
 from calql.system.options import require
 from calql.system.run_config import read_object
-from calql.system.run_files import CONFIG, LOCK, POLICY
+from calql.system.run_files import CONFIG, LOCK, POLICY, PROJECT
 
 LOGGED = "logged.json"  # checksums of the episodes of the first data
 ROUNDS = "rounds"
@@ -84,7 +84,7 @@ def start(
 def refuse_taken(project: Path) -> None:
     """Said early, before anything is computed."""
     if os.path.lexists(project):
-        ours = (project / LEDGER).is_file()
+        ours = (project / PROJECT).is_file()
         mend = f"go on with calql round train {project}" if ours else "choose another folder"
         raise UserError("exists already", where=str(project), mend=mend)
 
@@ -103,7 +103,7 @@ def _discard(project: Path) -> None:
     if round_folder(project, 0).exists():
         return
     with suppress(OSError):
-        for name in (LEDGER, LOGGED, LOCK):
+        for name in (PROJECT, LOGGED, LOCK):
             (project / name).unlink(missing_ok=True)
         (project / ROUNDS).rmdir()
         project.rmdir()

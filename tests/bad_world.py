@@ -135,6 +135,8 @@ FILES: dict[str, Callable[[Path], None]] = {
     "text.hdf5": lambda path: path.write_text("no data\n" * 99) and None,
     "folder.npz": lambda path: path.mkdir(),
     "no-rewards.npz": npz(rewards=None),
+    "claims.npz": npz(collected=np.frombuffer(b"{}", np.uint8), policy_actions=np.zeros((3, 1), np.float32)),
+    "torn-note.npz": npz(collected=np.frombuffer(b'{"policy"', np.uint8)),
     "no-ends.npz": npz(terminals=None, timeouts=None),
     "short.npz": npz(rewards=lambda column: column[:-1]),
     "nan.npz": npz(observations=put(3, np.nan)),
@@ -288,6 +290,13 @@ RUNS: dict[str, Callable[[Path], None]] = {
 }
 
 
+PROJECTS = {
+    "project-torn": '{"format": 1',
+    "project-later": '{"format": 9}',
+    "project-strange": '{"format": 1, "share": true, "current": 3}',
+}
+
+
 def build(folder: Path) -> None:
     """Every bad file and every bad run, in one folder; it is the working folder of the cases."""
     import os
@@ -300,8 +309,12 @@ def build(folder: Path) -> None:
     os.chdir(folder)
     try:
         calql.train(dataset="good.npz", env="corridor:Corridor-v0", out="run", **TINY)
+        calql.Rounds.start("project", dataset="good.npz", env="corridor:Corridor-v0", **{**TINY, "online_steps": 0})
     finally:
         os.chdir(here)
+    for name, text in PROJECTS.items():
+        (folder / name).mkdir()
+        (folder / name / "project.json").write_text(text)
     for name, change in RUNS.items():
         if name != "run":
             shutil.copytree(folder / "run", folder / name)

@@ -30,6 +30,7 @@ pytestmark = pytest.mark.slow
 SMALL = "--seeds 1 --offline-updates 4 --online-steps 20 --quiet"  # in case that it is not refused
 OWN = f"train --dataset good.npz --env corridor:Corridor-v0 {SMALL} --out new"
 
+ROUND = "round start new --dataset good.npz --env corridor:Corridor-v0 --seeds 1 --offline-updates 4 --quiet"
 LOGS = "train --dataset good.npz --offline --seeds 1 --offline-updates 4 --quiet --out new"
 
 
@@ -238,6 +239,41 @@ CASES: list[tuple[str, str]] = [
     (env("Unbounded"), "not finite ranges"),
     (env("Images"), "observations"),
     (env("Endless"), "no time limit"),
+    # rounds
+    ("round strt new", "did you mean 'start'"),
+    ("round start", "no project given"),
+    ("round start new", "--dataset is missing"),
+    (f"{ROUND} --online-steps 5", "steps come with the episodes that are added"),
+    (f"{ROUND} --trajectories 2", "1 where episodes are handed in"),
+    (f"{ROUND} --preset corl --update-schedule step", "trajectory where episodes are handed in"),
+    (f"{ROUND} --vary gap=1,2", "--vary is for calql train"),
+    (f"{ROUND} --out there", "--out is for calql train"),
+    (f"{ROUND} --seeds 0", "at least 1"),
+    (ROUND.replace("new", "project", 1), "go on with calql round train project"),
+    (ROUND.replace("new", "run", 1), "exists already"),
+    (ROUND.replace("good.npz", "nan.npz"), "'observations' holds"),
+    ("round add project", "no files given"),
+    ("round add project gone.npz", "no such file"),
+    ("round add project nan.npz", "'observations' holds"),
+    ("round add project wide.npz", "of shape (4,), and those of the project float32 of shape (2,)"),
+    ("round add project other-units.npz", "different units"),
+    ("round add project discrete.npz", "those of the project Box"),
+    ("round add project good.npz --round 3", "there is no round 3 that has ended"),
+    ("round add project good.npz --round -1", "there is no round -1"),
+    ("round add project claims.npz", "'policy_actions' are not the actions"),
+    ("round add project torn-note.npz", "'collected' cannot be read"),
+    ("round add run good.npz", "is no project of rounds"),
+    ("round train project", "no new episode waits"),
+    ("train --resume project/rounds/000 --online-steps 40", "is a round of a project"),
+    ("round train gone", "is no project of rounds"),
+    ("round train project-torn", "is not valid JSON"),
+    ("round train project-later", "use the version of calql that wrote it"),
+    ("round status project-strange", "is not as it was written"),
+    ("round back project", "no round is named"),
+    ("round back project 5", "its rounds are 0"),
+    ("round collect project --episodes 0", "at least 1"),
+    ("round collect project --seed 9", "the project has no seed 9"),
+    ("round collect project --env bad_world:Wide-v0", "those of the project are of shape (2,)"),
     # folders
     (f"{OWN[:-3]}run", "exists already"),
     (f"{OWN[:-3]}a-file", "exists already"),

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from calql.data.dataset import Dataset
+    from calql.data.recorder import Recorder
     from calql.runs.artifact import LoadedPolicy, load_policy
     from calql.runs.export.export import Exported, export_policy
     from calql.runs.life import Outcome, Watching, resume, train
     from calql.runs.register import register
+    from calql.runs.rounds.api import Rounds
     from calql.runs.scores import Scores, evaluate
 
 __version__ = "0.1.0"
@@ -19,6 +21,8 @@ __all__ = [
     "Exported",
     "LoadedPolicy",
     "Outcome",
+    "Recorder",
+    "Rounds",
     "Scores",
     "Watching",
     "__version__",
@@ -35,6 +39,8 @@ _HOMES = {
     "Exported": "calql.runs.export.export",
     "LoadedPolicy": "calql.runs.artifact",
     "Outcome": "calql.runs.life",
+    "Recorder": "calql.data.recorder",
+    "Rounds": "calql.runs.rounds.api",
     "Scores": "calql.runs.scores",
     "Watching": "calql.runs.life",
     "evaluate": "calql.runs.scores",

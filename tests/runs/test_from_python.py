@@ -240,5 +240,5 @@ def test_progress_is_shown_where_somebody_looks(
 ) -> None:
     console = Console(force_terminal=terminal, force_jupyter=notebook)
     monkeypatch.setattr("calql.results.progress.Console", lambda: console)
-    assert isinstance(life._watching(True).display, life.Progress if terminal or notebook else life.Silent)
-    assert isinstance(life._watching(False).display, life.Silent)
+    assert isinstance(life.watched(True).display, life.Progress if terminal or notebook else life.Silent)
+    assert isinstance(life.watched(False).display, life.Silent)

@@ -14,6 +14,7 @@ from calql.system.errors import DIVERGED, Diverged, UserError, of_system, shown,
 
 COMMANDS = {
     "train": ("train", "pre-train on logged data, then fine-tune online"),
+    "round": ("rounds", "collect, train and deploy in rounds, with new episodes from files"),
     "evaluate": ("evaluate", "play episodes with the policy of a run"),
     "report": ("report", "write a report of one run, or of several compared"),
     "watch": ("watch", "show runs that go on in the browser"),

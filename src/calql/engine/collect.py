@@ -112,7 +112,7 @@ class Collector:
             flight = self._flights.pop(int(index))
             for position, episode in enumerate(flight.receive()):
                 received[position][index] = episode
-                self.count(int(index), episode)
+                note_collected(self._options, self._counters, int(index), episode)
                 watch.env_steps += len(episode.rewards)
             ended = max(flight.ended, default=time.monotonic())
             self._stretches.append((flight.begun, ended))
@@ -127,15 +127,6 @@ class Collector:
             if begun < earliest:
                 watch.collecting.add(begun, ended)
         self._stretches = [stretch for stretch in self._stretches if stretch[0] >= earliest]
-
-    def count(self, index: int, episode: Episode) -> None:
-        """Note an episode, and the updates that it earns."""
-        summary, c = episode.summary(), self._counters
-        c.env_steps[index] += summary.length
-        c.collected(index, summary)
-        earning = min(summary.length, max(int(c.env_steps[index]) - self._options.warmup_steps, 0))
-        per_episode = self._options.updates_per_episode * (earning > 0)
-        c.debt[index] += per_episode or earning * self._options.update_ratio
 
     def pack(self) -> Arrays:
         """What is in flight, as the policy that it was launched with: the rest follows from the counters."""
@@ -154,6 +145,16 @@ class Collector:
         """Launch it again."""
         while self.restored:
             self._launch(*self.restored.popitem(), pool)
+
+
+def note_collected(options: RunOptions, counters: Counters, index: int, episode: Episode) -> None:
+    """Count an episode that a seed takes in, and the updates that it earns."""
+    summary = episode.summary()
+    counters.env_steps[index] += summary.length
+    counters.collected(index, summary)
+    earning = min(summary.length, max(int(counters.env_steps[index]) - options.warmup_steps, 0))
+    per_episode = options.updates_per_episode * (earning > 0)
+    counters.debt[index] += per_episode or earning * options.update_ratio
 
 
 def acts_at_random(options: RunOptions, counters: Counters, index: int) -> bool:

@@ -7,6 +7,7 @@ does not wait for them: it holds the policies, which play again on resume.
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
@@ -90,7 +91,7 @@ class Evaluations:
         """Online: each time a seed's steps pass a multiple of the interval, and at its end."""
         c = self._counters
         passed = c.env_steps // self._options.evaluate_online_every > c.evaluated_at
-        ended = (c.env_steps >= max(self._options.online_steps, 1)) & (c.evaluated_at != NEVER_AGAIN)
+        ended = (c.env_steps >= max(self._plan.last_step, 1)) & (c.evaluated_at != NEVER_AGAIN)
         return passed | ended
 
     def begin(
@@ -107,7 +108,7 @@ class Evaluations:
     def _standing(self, index: int, *, online: bool, switch: bool) -> Row:
         c = self._counters
         if online:
-            at_end = c.env_steps[index] >= self._options.online_steps
+            at_end = c.env_steps[index] >= self._plan.last_step
             interval = self._options.evaluate_online_every
             c.evaluated_at[index] = NEVER_AGAIN if at_end else c.env_steps[index] // interval
         number, collected = int(c.evaluations[index]), int(c.collected_episodes[index])
@@ -163,18 +164,29 @@ class Evaluations:
         return len(self._unwritten)
 
     @property
-    def _playing(self) -> list[Evaluation]:
+    def playing(self) -> list[Evaluation]:
+        """Those whose episodes have not all ended."""
         return [evaluation for evaluation in self._unwritten.values() if not evaluation.ready]
 
     @property
     def behind(self) -> bool:
         """Too many are being played: updates should wait for them."""
-        return len(self._playing) > BEHIND * len(self._plan.seeds)
+        return len(self.playing) > BEHIND * len(self._plan.seeds)
 
     def wait(self, seconds: float) -> None:
         """For the one that is due next, at most so long."""
-        if playing := self._playing:
+        if playing := self.playing:
             wait(min(playing, key=lambda evaluation: evaluation.place).played, seconds)
+
+    def aside(self, learning: Learning, health: Health, q: jax.Array | None, policies: Policy, pool: Pool) -> list[Row]:
+        """Rows of this moment of the online phase, apart from those of the run: they change nothing that it keeps."""
+        other = Evaluations(self._plan, copy.deepcopy(self._counters))
+        everyone = np.ones(len(self._plan.seeds), bool)
+        other.begin(everyone, learning, health, q, online=True, switch=False)
+        begun = list(other.begun)
+        other.assess(policies) if self._plan.assess is not None else other.play(policies, pool)
+        wait([future for evaluation in begun for future in evaluation.played])
+        return [other._row(evaluation) for evaluation in begun]
 
     def _complete(self, evaluation: Evaluation) -> None:
         """What was measured goes into the standing, and where the seed diverged, if it did."""
@@ -237,9 +249,9 @@ class Evaluations:
 
     def reopen(self) -> None:
         """Seeds that had come to their end and have steps before them again are evaluated further."""
-        c, options = self._counters, self._options
-        again = (c.evaluated_at == NEVER_AGAIN) & (c.env_steps < options.online_steps)
-        c.evaluated_at[again] = c.env_steps[again] // options.evaluate_online_every
+        c = self._counters
+        again = (c.evaluated_at == NEVER_AGAIN) & (c.env_steps < self._plan.last_step)
+        c.evaluated_at[again] = c.env_steps[again] // self._options.evaluate_online_every
 
     def replay(self, pool: Pool) -> None:
         """Play it again."""

@@ -16,8 +16,9 @@ from calql.engine.speed import Stopwatch, resident_mb
 from calql.results import Display, MetricsLog, Row, Sink, read_rows
 from calql.results.arms import in_words
 from calql.results.divergence import Watch
+from calql.results.metrics import encode, write_atomically
 from calql.system.files import written_whole
-from calql.system.run_files import METRICS, SPEED, calibration
+from calql.system.run_files import METRICS, SPEED, STANDING, calibration
 
 
 class Output:
@@ -60,6 +61,13 @@ class Output:
             self.message(f"{in_words(alarm.member)} is running away: {alarm.text}")
         for sink in self._sinks:
             sink.write(rows)
+
+    def standing(self, rows: list[Row]) -> None:
+        """Rows of the end of a round of episodes that were handed in, which are none of the run's own."""
+        write_atomically(self._folder / STANDING, "".join(f"{encode(row)}\n" for row in rows))
+        self._display.evaluation(rows)
+        for alarm in self.watch.note(rows):
+            self.message(f"{in_words(alarm.member)} is running away: {alarm.text}")
 
     def speed(self, phase: str, update: float, env_steps: float, watch: Stopwatch, unfinished: int) -> None:
         """How fast a phase has gone until now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
@@ -14,6 +15,7 @@ from calql.data import Dataset
 from calql.data.rewards import EpisodeSummary, RewardRule
 from calql.engine.assessment import Assessment, make_assessment
 from calql.engine.devices import Shards, shards_for
+from calql.engine.handed_in import Recorded
 from calql.engine.inputs import Inputs, prepare
 from calql.engine.options import RunOptions
 from calql.engine.program import on_accelerator
@@ -94,6 +96,7 @@ class Plan:
     arms: tuple[Arm, ...] = ()  # of a sweep: every seed trains once for each
     state_map: StateMapDescription | None = None  # where the task has one
     assess: Assessment | None = None  # in the place of episodes, where there is no environment
+    handed_in: Recorded | None = None  # episodes that were collected elsewhere: the run plays none to learn from
 
     @property
     def seeds(self) -> list[int]:
@@ -115,6 +118,11 @@ class Plan:
         return self.inputs.reference.notes + (() if self.assess is None else self.assess.notes)
 
     @property
+    def last_step(self) -> float:
+        """Environment steps after which a seed is evaluated for the last time; more may always be handed in."""
+        return self.options.online_steps if self.handed_in is None else math.inf
+
+    @property
     def workers(self) -> int:
         """Processes that step environments."""
         return worker_processes(self.options, self.task.stepping, beside=self.on_accelerator)
@@ -130,8 +138,12 @@ class Plan:
 
     @property
     def capacity(self) -> int:
-        """Rows of the online buffer: never more than the run can collect."""
-        return buffer_rows(self.options, self.task.episode_limit)
+        """Rows of the online buffer: never more than the run can collect. Where episodes are handed in, these grow from
+        round to round; a power of two holds several rounds, whose programs are then the same."""
+        rows, limit = buffer_rows(self.options, self.task.episode_limit), self.task.episode_limit
+        if self.handed_in is None:
+            return rows
+        return max(min(1 << (rows - 1).bit_length(), self.options.capacity), limit)
 
 
 def worker_processes(options: RunOptions, stepping: Stepping, *, beside: bool) -> int:

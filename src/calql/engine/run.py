@@ -18,6 +18,7 @@ from calql.engine.collect import Collector
 from calql.engine.counters import Counters, Counts, Seeds
 from calql.engine.episodes import Episode
 from calql.engine.evaluation import Evaluations
+from calql.engine.handed_in import HandedIn
 from calql.engine.health import Health, duplicate, lost_in, require_sound
 from calql.engine.maps import BEFORE, END, FIRST, Maps, states_of
 from calql.engine.mixing import offline_rows
@@ -62,7 +63,7 @@ class Run:
         self.checkpoints = Checkpoints(folder / CHECKPOINTS)
         self.online = False
         self.counters = Counters.zeros(self._count)
-        self.collector = Collector(self.options, plan.seeds, self.counters)
+        self.collector = self._source()
         self.evaluations = Evaluations(plan, self.counters)
         self._shards = plan.shards
         self.program = Program(plan.method, self._shards)
@@ -90,6 +91,12 @@ class Run:
         # updates follow single steps, most of such a loop would be for nothing.
         self._piece = self._short if plan.on_accelerator and self.options.update_schedule != "step" else None
 
+    def _source(self) -> Collector | HandedIn:
+        """Where episodes come from: played by the policies, or handed in."""
+        if self.plan.handed_in is None:
+            return Collector(self.options, self.plan.seeds, self.counters)
+        return HandedIn(self.plan.handed_in, self.options, self.counters)
+
     # -- the course of a run ------------------------------------------------------------------------------
 
     def execute(self, should_stop: Callable[[], bool]) -> bool:
@@ -98,7 +105,7 @@ class Run:
         self.output.phase(online=self.online)
         self._take_up()
         last_saved = time.monotonic()
-        while not self.finished or self.evaluations.unfinished:
+        while not self.finished or self._rows_to_come:
             if len(self.lost) == self._count:
                 self._give_up()
             if should_stop():
@@ -116,6 +123,8 @@ class Run:
                 last_saved = time.monotonic()
         self._write_calibration("end")
         self._map(END, np.ones(self._count, bool))
+        if self.plan.handed_in is not None:
+            self._write_standing()
         self._note_speed()
         self.save()
         return True
@@ -136,6 +145,12 @@ class Run:
     def finished(self) -> bool:
         """Every seed has had its steps and its updates, and its last evaluation has begun."""
         return self.online and not np.any(self.collector.unfinished | ~self._idle | self.evaluations.due)
+
+    @property
+    def _rows_to_come(self) -> bool:
+        """Whether evaluations are waited for; where episodes are handed in, those that wait for seeds which are behind
+        them are written when these have more episodes."""
+        return bool(self.evaluations.unfinished if self.plan.handed_in is None else self.evaluations.playing)
 
     @property
     def watch(self) -> Stopwatch:
@@ -319,9 +334,16 @@ class Run:
     def _insert(self, episodes: Sequence[Episode | None]) -> None:
         """Put whole episodes, one of each seed or none, into the buffers."""
         if any(episode is not None for episode in episodes):
-            padded, lengths = self.plan.inputs.pad(episodes, self.plan.task.episode_limit)
+            padded, lengths = self.plan.inputs.pad(episodes, self._padding(episodes))
             self.replay = insert_all(self.replay, padded, lengths, shards=self._shards)
             self.returns = self.plan.inputs.widened(self.returns, episodes)
+
+    def _padding(self, episodes: Sequence[Episode | None]) -> int:
+        """Rows that episodes are padded to: those of the longest that the task has. Of logs alone that is a guess, and
+        what is handed in may be longer: then a multiple of it, so that few programs are compiled."""
+        limit = self.plan.task.episode_limit
+        longest = max(len(episode.rewards) for episode in episodes if episode is not None)
+        return min(-(-longest // limit) * limit, max(self.replay.capacity, limit))
 
     def _take_up(self) -> None:
         """What was under way when the checkpoint was written is under way again."""
@@ -354,6 +376,12 @@ class Run:
         for rows in self.evaluations.finished():
             self._note_lost(rows)
             self.output.write(rows, self._watches[rows[0]["phase"]], self.evaluations.unfinished)
+
+    def _write_standing(self) -> None:
+        """How things stand now that no episode is left, apart from the rows of the run: it may go on with more."""
+        policies = jax.device_get(self.program.policies(self.learning.state))
+        held = self.learning, self.health, self._values(self.plan.logged_probe)
+        self.output.standing(self.evaluations.aside(*held, policies, self._pools.evaluators))
 
     def _note_lost(self, rows: Sequence[Row]) -> None:
         """Say once of each seed that it has diverged."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -89,6 +90,7 @@ def _layout(panel: Panel) -> Trace:
     if panel.timeline is None:
         many = panel.x_range is not None and panel.x_range[1] >= 1e3
         x["tickformat"] = "~s" if many else "~g"
+        x |= {"tickmode": "array", "tickvals": _whole(*panel.x_range)} if panel.whole and panel.x_range else {}
     else:
         time = panel.timeline
         x["tickvals"], x["ticktext"] = time.ticks(narrow=True)
@@ -98,6 +100,12 @@ def _layout(panel: Panel) -> Trace:
         low, high = panel.x_range or (0.0, 1.0)
         layout["shapes"] = [_shape("line", low, low, high, high)]
     return layout
+
+
+def _whole(low: float, high: float) -> list[int]:
+    """Whole numbers within a range, a dozen at most."""
+    step = max(math.ceil((high - low) / 12), 1)
+    return list(range(math.ceil(low), math.floor(high) + 1, step))
 
 
 def _switch(start: float) -> dict[str, Any]:

@@ -57,6 +57,7 @@ class Panel:
     x_range: Range | None = None
     y_range: Range | None = None
     diagonal: bool = False
+    whole: bool = False  # x counts things, of which there are no halves
 
     @property
     def x_limits(self) -> Range | None:

@@ -14,6 +14,7 @@ from calql.data import Dataset
 from calql.domains.own.tasks import MakeEnv
 from calql.engine.checkpoint import Saved, as_disk_error
 from calql.engine.devices import require_devices
+from calql.engine.handed_in import Recorded
 from calql.engine.plan import Plan
 from calql.engine.run import Run
 from calql.results import Display, Progress, Silent, make_sinks
@@ -44,7 +45,7 @@ from calql.runs.trust import remember, trust_run
 from calql.system.compiled import keep_compiled
 from calql.system.errors import Diverged, UserError
 from calql.system.options import Checked
-from calql.system.run_files import CONFIG, METRICS, POLICY, POLICY_AT_SWITCH
+from calql.system.run_files import CONFIG, METRICS, POLICY, POLICY_AT_SWITCH, PROJECT
 
 OWN = (  # options that describe a task and its data
     "episode_limit", "reward_scale", "reward_shift", "score", "offline", "action_low", "action_high",
@@ -111,8 +112,38 @@ def train(
     In a terminal or a notebook it shows how far it is, unless `progress` is off; `watching` says it in detail instead.
     """
     refuse_existing(out)
+    watching = watching or watched(progress)
+    ready = make_ready(
+        task, dataset=dataset, env=env, method=method, preset=preset, display=watching.display, probe=probe, vary=vary,
+        keep_data=keep_data, **options,
+    )  # fmt: skip
+    return start(ready.experiment, out, watching, command="calql.train(...)", kept=ready.kept, note=ready.note)
+
+
+@dataclass(frozen=True)
+class Ready:
+    """What a call from Python comes to before anything is written."""
+
+    experiment: Prepared
+    kept: Dataset | None  # data that the run folder is to keep
+    note: Mapping[str, Any]  # what config.json is to say of objects that were given
+
+
+def make_ready(
+    task: str | None,
+    *,
+    dataset: str | Path | Dataset | None,
+    env: str | MakeEnv | None,
+    method: str,
+    preset: str,
+    display: Display,
+    probe: bool,
+    vary: Vary | None,
+    keep_data: bool | None,
+    **options: Any,
+) -> Ready:
+    """Resolve and check what `train` was called with."""
     _require_kinds(dataset, env)
-    watching = watching or _watching(progress)
     data = dataset if isinstance(dataset, Dataset) else None
     kept = given.to_keep(data, keep_data)
     note = given.noted(data, kept, env)
@@ -130,13 +161,13 @@ def train(
     run, settings = request.defaults(choice, resolved)
     run, settings = request.set_options(run, settings, options, method)
     if env is not None and probe and not run.real:
-        watching.display.message(preparation.PROBE)
+        display.message(preparation.PROBE)
     experiment = preparation.prepare(choice, resolved, data, run, settings, notes, probe=probe, given=options)
     remember(note.get(given.GIVEN, {}).get("env"))
-    return start(experiment, out, watching, command="calql.train(...)", kept=kept, note=note)
+    return Ready(experiment, kept, note)
 
 
-def _watching(progress: bool) -> Watching:
+def watched(progress: bool) -> Watching:
     """A display where there is somebody to look at it."""
     shown = Progress()
     return Watching(shown if progress and shown.seen else Silent())
@@ -223,6 +254,7 @@ def resume(
     progress: bool = True,
     trust: bool = False,
     accept_changes: bool = False,
+    handed_in: Recorded | None = None,
     **changes: Any,
 ) -> Outcome:
     """Go on from the last checkpoint of a run; on a CPU the results are those of a run never interrupted.
@@ -231,20 +263,23 @@ def resume(
     A task whose code has changed since is refused, unless `accept_changes` says that the run may go on with it.
 
     `env` and `dataset` are for a run that was given a function which cannot be imported, or data which it did not keep.
-    `trust` says that the module may be imported which the run names for its environment.
+    `trust` says that the module may be imported which the run names for its environment. `handed_in` are episodes which
+    the run goes on with in the place of those that it would play (docs/rounds.md).
     """
     keep_compiled()
-    folder, watching = Path(folder), watching or _watching(progress)
+    folder, watching = Path(folder), watching or watched(progress)
     require_begun(folder)
     _require_kinds(dataset, env)
     if trust:
         trust_run(folder)
     with _stops(watching) as stops, owned(folder), stops.telling(partial(_note_end, folder)):
-        if finished(folder) and not _goes_on(folder, changes):
+        if finished(folder) and not _goes_on(folder, changes, played=handed_in is None):
             watching.display.message("the run is finished: nothing is left to do (more --online-steps extend it)")
             return Outcome(folder, finished=True, reason="finished")
         clean(folder)
-        experiment, config = record.from_config(folder, changes, limit_of_code=True, env=env, dataset=dataset)
+        experiment, config = record.from_config(
+            folder, changes, limit_of_code=True, env=env, dataset=dataset, handed_in=handed_in is not None
+        )
         if "devices" in changes:  # else a run that was begun with more than are here goes on with these
             require_devices(experiment.run.devices)
         now = json.loads(json.dumps(record.describe(experiment, config.get("command", "")), default=str))
@@ -254,7 +289,7 @@ def resume(
         stops.check()
         _tell(watching, folder)
         sinks = make_sinks(folder, watching.tensorboard, watching.wandb, config)
-        plan = preparation.plan(experiment)
+        plan = preparation.plan(experiment, handed_in)
         try:
             run = Run(plan, folder, watching.display, sinks, stops, *_policies_to(folder, experiment, plan))
         except OSError as error:
@@ -279,12 +314,18 @@ def _require_same_task(folder: Path, differences: list[str], accepted: bool) -> 
         )
 
 
-def _goes_on(folder: Path, changes: Mapping[str, Any]) -> bool:
-    """Whether a finished run is extended, which needs its last checkpoint."""
+def _goes_on(folder: Path, changes: Mapping[str, Any], *, played: bool) -> bool:
+    """Whether a finished run is extended, which needs its last checkpoint; a round takes its episodes from files."""
     config = record.read_config(folder)
     changed(record.recorded_options(config, folder)[0], changes, str(folder))
     if not grows(config, changes):
         return False
+    if played and (folder.resolve().parent.parent / PROJECT).is_file():
+        raise UserError(
+            "is a round of a project, which later rounds go on from as it is",
+            where=str(folder),
+            mend="give the project more episodes: calql round add, then calql round train",
+        )
     if not has_checkpoint(folder):
         raise UserError(
             "is finished and its checkpoints are gone, so it cannot be extended",

@@ -22,6 +22,7 @@ from calql.domains.own.logs import action_bounds
 from calql.domains.own.tasks import MakeEnv, made_env
 from calql.domains.registry import Task
 from calql.engine import devices
+from calql.engine.handed_in import Recorded
 from calql.engine.memory import require_memory
 from calql.engine.options import RunOptions
 from calql.engine.plan import Plan, make_plan
@@ -75,10 +76,12 @@ def prepare(
     action_space: ActionSpace | None = None,
     observation_space: spaces.Box | None = None,
     given: Iterable[str] = (),
+    handed_in: bool = False,
 ) -> Prepared:
     """Refuse what does not go together, load the data where they are not there yet, check them.
 
     With `probe` the environment is tried out. An existing run knows its `action_space`: then no environment is made.
+    Without an environment there are steps online only where episodes are `handed_in`.
     """
     method = check_methods_options(choice.method, run, options, discrete=task.discrete)
     remember(choice.env)
@@ -91,7 +94,7 @@ def prepare(
     task = dataclasses.replace(task, rewards=rewards.fitted(data))
     check_combination(choice.method, method, image=data.observations.dtype == np.uint8)
     arms = arms_of(choice, options, discrete=task.discrete)
-    if task.logs_alone:
+    if task.logs_alone and not handed_in:
         require(run.online_steps == 0, "online_steps", run.online_steps, "0 with --offline: there is no environment")
     if action_space is None and task.logs_alone:
         action_space, compared = action_bounds(data, choice.action_low, choice.action_high)
@@ -100,7 +103,7 @@ def prepare(
         probe = probe and not run.real
         task, action_space, observation_space, compared = _checked(task, data, probe=probe, limit=run.action_limit)
         warnings += compared
-    data = _as_learnt(data, action_space, run)
+    data = as_learnt(data, action_space, run)
     members = run.seeds * max(len(arms), 1)
     on_a_device = devices.seeds_in_one_memory(run.devices, members)
     require_memory(method, data, dataclasses.replace(run, seeds=on_a_device), task.episode_limit)
@@ -144,12 +147,12 @@ def _checked(
         env.close()
 
 
-def plan(experiment: Prepared) -> Plan:
+def plan(experiment: Prepared, handed_in: Recorded | None = None) -> Plan:
     """Value the data and fit the reference."""
     task, choice = experiment.task, experiment.choice
     held_out = None
     if task.held_out_data is not None and choice.dataset is None:
-        held_out = _as_learnt(task.held_out_data(), experiment.action_space, experiment.run)
+        held_out = as_learnt(task.held_out_data(), experiment.action_space, experiment.run)
     method = make_method(choice.method, experiment.options, discrete=task.discrete)
     seeds = "one seed" if experiment.run.seeds == 1 else f"{experiment.run.seeds} seeds"
     arms = arms_of(choice, experiment.options, discrete=task.discrete)
@@ -160,7 +163,7 @@ def plan(experiment: Prepared) -> Plan:
     made = make_plan(label, task, method, run, experiment.data, held_out, discount, arms, plane, logs_alone=logs_alone)
     if made.workers:
         require_sendable(task.make_env, task.name)
-    return made
+    return dataclasses.replace(made, handed_in=handed_in)
 
 
 def require_sendable(make_env: MakeEnv, name: str) -> None:
@@ -175,7 +178,7 @@ def require_sendable(make_env: MakeEnv, name: str) -> None:
         ) from None
 
 
-def _as_learnt(data: Dataset, space: ActionSpace, run: RunOptions) -> Dataset:
+def as_learnt(data: Dataset, space: ActionSpace, run: RunOptions) -> Dataset:
     """Actions in the policy's units, [-1, 1] or one-hot; what is to be said of them, `check` has said."""
     if isinstance(space, spaces.Discrete):
         return one_hot(data, space)

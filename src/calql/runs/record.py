@@ -173,11 +173,13 @@ def from_config(
     limit_of_code: bool = False,
     env: MakeEnv | None = None,
     dataset: str | Path | Dataset | None = None,
+    handed_in: bool = False,
 ) -> tuple[Prepared, dict[str, Any]]:
     """The experiment of an existing run, with the options that may change; the data must still be the same.
 
     An environment of one's own is not looked at, but `limit_of_code` asks how long episodes are today of one that has
-    a name. `env` and `dataset` are given where the run was given them as objects.
+    a name. `env` and `dataset` are given where the run was given them as objects. `handed_in`: it goes on with episodes
+    that others collected.
     """
     config = read_config(folder)
     choice = options_from(Choice, "choice", config, folder)
@@ -204,8 +206,9 @@ def from_config(
         options,
         notes,
         probe=False,
-        action_space=_recorded_space(known),
+        action_space=recorded_space(known),
         observation_space=_recorded_observations(known, folder),
+        handed_in=handed_in,
     )
     if fingerprint(experiment.data) != config["dataset"]["fingerprint"]:
         raise UserError(
@@ -237,13 +240,14 @@ def _recorded_observations(known: Mapping[str, Any], folder: Path) -> spaces.Box
 
 
 def _actions(space: ActionSpace) -> dict[str, Any]:
-    """The space of actions, as `_recorded_space` makes it again."""
+    """The space of actions, as `recorded_space` makes it again."""
     if isinstance(space, spaces.Discrete):
         return {"action": in_words(space)}
     return {"action_low": space.low.tolist(), "action_high": space.high.tolist(), "action_dtype": str(space.dtype)}
 
 
-def _recorded_space(known: Mapping[str, Any]) -> ActionSpace | None:
+def recorded_space(known: Mapping[str, Any]) -> ActionSpace | None:
+    """The space of actions that the part 'environment' of a config.json tells of; None in runs of before."""
     if not known:
         return None
     if "action" in known:

@@ -1,0 +1,1 @@
+"""Rounds of collecting, training and deploying without a live connection: a project folder and what is done in it."""

@@ -14,7 +14,7 @@ from calql.system.options import Checked
 
 @dataclass(frozen=True)
 class DifficultyOptions(Checked):
-    """Say how hard datasets are: size, successes, and the score of behaviour cloning beside what is known of the paper's.
+    """Say how hard datasets are: size, successes, score of behaviour cloning, and what is known of the paper's.
 
     Finished sets are not measured again; the table gathers what was measured under the same --out.
     """

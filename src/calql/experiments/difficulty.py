@@ -155,11 +155,20 @@ def read(path: Path) -> list[Difficulty]:
 
 
 def _read(row: Mapping[str, str]) -> Difficulty:
-    whole = {name: int(row[name]) for name in ("transitions", "trajectories", "updates", "episodes")}
-    maybe = {name: int(row[name]) if row[name] else None for name in ("successes", "size")}
-    words = {name: row[name] for name in ("dataset", "task", "commit", "notes")}
-    scores = tuple(map(float, row["scores"].split()))
-    return Difficulty(**words, **whole, **maybe, mean_return=float(row["mean_return"]), scores=scores)
+    return Difficulty(
+        dataset=row["dataset"],
+        task=row["task"],
+        transitions=int(row["transitions"]),
+        trajectories=int(row["trajectories"]),
+        successes=int(row["successes"]) if row["successes"] else None,
+        mean_return=float(row["mean_return"]),
+        scores=tuple(map(float, row["scores"].split())),
+        updates=int(row["updates"]),
+        episodes=int(row["episodes"]),
+        size=int(row["size"]) if row["size"] else None,
+        commit=row["commit"],
+        notes=row["notes"],
+    )
 
 
 def table(found: Sequence[Difficulty]) -> Table:

@@ -1,0 +1,331 @@
+"""All results on one page: every task of the paper, claims as checks, and curves through the switch for each domain.
+
+Written as fragments of Markdown and as pictures, which `docs/results.md` puts together; made from one tidy table alone.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from calql.experiments import tables
+from calql.experiments.analysis.checks import plain, same_length
+from calql.experiments.analysis.claims import Finding, find_claims
+from calql.experiments.analysis.comparison import Key
+from calql.experiments.analysis.evaluations import Result, method_place, read_results
+from calql.experiments.analysis.facts import Facts, facts_of
+from calql.experiments.analysis.verdicts import Verdict, judge
+from calql.experiments.pages.panels import AVERAGE_Q, BY_TASK, SCORE, through_switch
+from calql.experiments.paper.matrices import ADROIT, ANTMAZE, IMAGES, KITCHEN
+from calql.experiments.paper.numbers import Number, Published, locomotion_table, main_table, method_name
+from calql.experiments.tables import Cell, Table
+from calql.results import figures
+from calql.results.metrics import write_atomically
+from calql.results.panels import BAND, Line, Panel, Sheet
+from calql.results.statistics import Estimate, Floats
+
+OLDER = "older.csv"  # how a commit or the place of rows begins, and the correction that these were made before
+AUTHORS = "authors' program"  # the variant of rows that it made
+MARK = "†"  # behind what was made before a correction
+NARROW = "antmaze-medium-narrow"
+DOMAINS: Mapping[str, tuple[str, ...]] = {
+    "point-maze": ("point-maze-narrow",),
+    "antmaze": (*ANTMAZE, NARROW),
+    "adroit": ADROIT,
+    "kitchen": KITCHEN,
+    "pick-place": IMAGES,
+    "locomotion": ("hopper-medium", "walker2d-medium-replay", "halfcheetah-medium-expert"),
+}
+TASKS = tuple(task for tasks in DOMAINS.values() for task in tasks)
+BOTH = ("cal-ql", "cql")
+JUDGED: tuple[Number, ...] = ("after", "regret")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One line of the table of all tasks: what was run, if anything, beside the paper's."""
+
+    task: str
+    method: str
+    cell: Facts | None
+    paper: Published | None
+    verdict: Verdict
+    begun: bool = False  # there are rows, but none of fine-tuning yet
+
+
+def read_older(places: Sequence[Path]) -> dict[str, str]:
+    """What is older than a correction, from a file of that name beside the results."""
+    found: dict[str, str] = {}
+    for path in (place / OLDER for place in places if (place / OLDER).is_file()):
+        with path.open(newline="", encoding="utf-8") as file:
+            found |= {row["of"]: row["before"] for row in csv.DictReader(file)}
+    return found
+
+
+def write_page(table: Path, out: Path, older: Mapping[str, str]) -> list[Path]:
+    """Every fragment and picture; gives back what was written."""
+    results = read_results(table)
+    cells = _cells(results, older)
+    begun = {result.key for result in results}
+    shown = [_shown(task, method, cells, begun) for task in TASKS for method in BOTH]
+    found = find_claims(cells, TASKS)
+    out.mkdir(parents=True, exist_ok=True)
+    parts = {
+        "tasks": [all_tasks(shown)],
+        "switch": [at_switch(shown)],
+        "claims": [claims(found)],
+        "methods": [other_methods(cells)],
+        "sources": [sources(cells)],
+    }
+    written = []
+    for name, made in parts.items():
+        path = out / f"{name}.md"
+        write_atomically(path, "\n".join(map(_body, made)))
+        written.append(path)
+    for sheet in [*_domains(cells), *_beside_authors(cells)]:
+        figures.save(sheet, out)
+        written.append(out / f"{sheet.name}.png")
+    return written
+
+
+def _cells(results: Sequence[Result], older: Mapping[str, str]) -> list[Facts]:
+    made = ((result, _made_before(result, older)) for result in results)
+    return [cell for result, before in made if (cell := facts_of(result, before)) is not None]
+
+
+def _made_before(result: Result, older: Mapping[str, str]) -> str:
+    told = result.provenance["commit"], result.provenance["rows"]
+    return next((words for start, words in older.items() if any(text.startswith(start) for text in told)), "")
+
+
+def _shown(task: str, method: str, cells: Sequence[Facts], begun: Collection[Key]) -> Shown:
+    """The best cell of a method on a task as it is, without a variant."""
+    cell, paper = _best(task, method, cells), _printed(task, method)
+    ours = {} if cell is None else {n: e for n in JUDGED if (e := cell.estimate(n)) is not None}
+    printed = {} if paper is None else {n: v for n in ("before", *JUDGED) if (v := getattr(paper, n)) is not None}
+    result = None if cell is None else cell.result
+    verdict = judge(result, None, ours, printed, JUDGED, "" if cell is None else cell.older)
+    return Shown(task, method, cell, paper, verdict, begun=(task, method, "") in begun)
+
+
+def _best(task: str, method: str, cells: Sequence[Facts]) -> Facts | None:
+    here = [cell for cell in cells if cell.result.key == (task, method, "")]
+    return max(here, key=lambda cell: (cell.rank, cell.result.cell), default=None)
+
+
+def _printed(task: str, method: str) -> Published | None:
+    return main_table().cells.get((task, method)) or locomotion_table().cells.get((task, method))
+
+
+def all_tasks(shown: Sequence[Shown]) -> Table:
+    heads = ["task", "", "updates + steps", "of the paper's", "seeds", "before", "after", "regret"]
+    heads += ["paper", "its regret", "verdict"]
+    note = (
+        "Scores out of 100; ours with the 95% bootstrap interval of the mean over seeds. The verdict is on after and "
+        f"regret. {MARK}: made before a correction, which decides nothing."
+    )
+    return Table("tasks", "All tasks", heads, [_task_line(each) for each in shown], note=note)
+
+
+def _task_line(each: Shown) -> list[Cell]:
+    paper = each.paper
+    theirs = "" if paper is None else " → ".join(_hundred(value) for value in (paper.before, paper.after))
+    regret = "" if paper is None or paper.regret is None else f"{paper.regret:.2f}"
+    if each.cell is None:
+        state = "begun, still offline" if each.begun else "not run"
+        return [*map(Cell, (each.task, method_name(each.method), state, "", "", "", "", "", theirs, regret, ""))]
+    cell, verdict = each.cell, each.verdict
+    mark = f"{verdict.mark.words}{MARK}" if cell.older else str(verdict)
+    return [
+        Cell(each.task),
+        Cell(method_name(each.method) + (MARK if cell.older else "")),
+        Cell(_length(cell)),
+        Cell(_shares(cell)),
+        Cell(str(len(cell.result.run.seeds))),
+        *(Cell(_estimate(cell.estimate(name), hundredths=name != "regret")) for name in ("before", *JUDGED)),
+        Cell(theirs),
+        Cell(regret),
+        Cell(mark),
+    ]
+
+
+def at_switch(shown: Sequence[Shown]) -> Table:
+    heads = ["task", "", "unlearning depth", "recovery", "average Q", "return-to-go", "bound rate", "minutes"]
+    note = (
+        "Depth: the worst online score less the score at the switch. Average Q, the return-to-go of the same logged "
+        "pairs and the bound rate are at the switch, ± standard deviation over seeds. Minutes: of wall-clock time for "
+        "all seeds of the cell, where they were noted."
+    )
+    body = [_switch_line(each, each.cell) for each in shown if each.cell is not None]
+    return Table("switch", "At the switch", heads, body, note=note)
+
+
+def _switch_line(each: Shown, cell: Facts) -> list[Cell]:
+    depth, q, minutes = cell.estimate("unlearning_depth"), cell.average_q, cell.result.minutes
+    return [
+        Cell(each.task),
+        Cell(method_name(each.method) + (MARK if cell.older else "")),
+        Cell(_estimate(depth, hundredths=False)),
+        Cell(cell.recovery()),
+        Cell("" if q is None else f"{q.mean():.0f} ± {_spread(q):.0f}"),
+        Cell("" if cell.return_to_go is None else f"{cell.return_to_go.mean():.0f}"),
+        Cell("" if cell.bound_rate is None else f"{cell.bound_rate.mean():.2f} ± {_spread(cell.bound_rate):.2f}"),
+        Cell("" if minutes is None else f"{minutes:.0f}"),
+    ]
+
+
+def claims(found: Sequence[Finding]) -> Table:
+    heads = ["the paper claims", "task", "rows say", "numbers"]
+    body = [
+        [Cell(each.claim), Cell(each.task), Cell(each.answer.value + (MARK if each.older else "")), Cell(each.why)]
+        for each in sorted(found, key=lambda each: each.claim)
+    ]
+    note = f"Rules: src/calql/experiments/analysis/claims.py. {MARK}: from rows made before a correction."
+    return Table("claims", "Claims as checks", heads, body, note=note)
+
+
+def other_methods(cells: Sequence[Facts]) -> Table:
+    """Cells of other methods and of variants, where there are any; the paper's beside them."""
+    heads = ["task", "method", "updates + steps", "before", "after", "regret", "paper", "its regret"]
+    best: dict[tuple[str, str, str], Facts] = {}
+    for cell in cells:
+        task, method, variant = key = cell.result.key
+        wanted = task in TASKS and (method not in BOTH or variant) and variant != AUTHORS
+        if wanted and (key not in best or cell.rank > best[key].rank):
+            best[key] = cell
+    order = sorted(best, key=lambda key: (TASKS.index(key[0]), method_place(key[1]), key))
+    return Table("methods", "Other methods", heads, [_other_line(best[key]) for key in order])
+
+
+def _other_line(cell: Facts) -> list[Cell]:
+    task, method, variant = cell.result.key
+    paper = _printed(task, method)
+    known = paper is not None and not variant
+    theirs = f"{_hundred(paper.before)} → {_hundred(paper.after)}".strip() if known and paper else ""
+    return [
+        Cell(task),
+        Cell(f"{method_name(method)} {variant}".strip() + (MARK if cell.older else "")),
+        Cell(_length(cell)),
+        *(Cell(_estimate(cell.estimate(name), hundredths=name != "regret")) for name in ("before", *JUDGED)),
+        Cell("" if theirs == "→" else theirs),
+        Cell(f"{paper.regret:.2f}" if known and paper and paper.regret is not None else ""),
+    ]
+
+
+def sources(cells: Sequence[Facts]) -> Table:
+    """Command, rows and commit of every cell that a table or figure of the page may show."""
+    heads = ["task", "method", "rows", "commit", "made before", "command"]
+    body = []
+    for cell in cells:
+        if cell.result.task in TASKS:
+            task, method, variant = cell.result.key
+            told = cell.result.provenance
+            named = f"{method_name(method)} {variant}".strip()
+            texts = (task, named, told["rows"], told["commit"][:7], cell.older, told["command"])
+            body.append([Cell(text) for text in texts])
+    return Table("sources", "Commands and rows", heads, body)
+
+
+def _domains(cells: Sequence[Facts]) -> list[Sheet]:
+    """For each domain the score through the switch, Cal-QL and CQL of one length; points: the paper's."""
+    sheets = []
+    for domain, tasks in DOMAINS.items():
+        panels = [panel for task in tasks for panel in _task_panels(cells, task)]
+        if panels:
+            caption = f"{BAND} Points: the paper's score before and after, at its own length."
+            sheets.append(Sheet(f"curves-{domain}", domain, caption, panels, columns=2))
+    return sheets
+
+
+def _task_panels(cells: Sequence[Facts], task: str) -> list[Panel]:
+    """Score and average Q of one task; empty where nothing was run."""
+    pair = same_length(cells, task, *map(plain, BOTH))
+    here = pair or [cell for each in BOTH if (cell := _best(task, each, cells)) is not None]
+    panels = through_switch([cell.result for cell in here], (SCORE, AVERAGE_Q))
+    return [replace(panel, lines=[*panel.lines, *_papers(task, panel)]) for panel in panels]
+
+
+def _papers(task: str, panel: Panel) -> list[Line]:
+    """The paper's two scores of each method: at the switch, and at the right edge."""
+    if panel.y_label != SCORE.title:
+        return []
+    lines = []
+    for method in BOTH:
+        paper = _printed(task, method)
+        if paper is not None and paper.before is not None and paper.after is not None:
+            x, y = np.array([0.0, 1.0]), np.array([paper.before, paper.after])
+            lines.append(Line(f"{method_name(method)}, paper", method_place(method), x, y, kind="points"))
+    return lines
+
+
+def _beside_authors(cells: Sequence[Facts]) -> list[Sheet]:
+    """Ours and the authors' own program on our data, for each task and method that both have."""
+    theirs = [cell for cell in cells if cell.result.variant == AUTHORS]
+    panels: list[Panel] = []
+    for each in theirs:
+        task, method, _ = each.result.key
+        ours = [cell for cell in cells if cell.result.key == (task, method, "")]
+        if ours:
+            longest = max(
+                ours, key=lambda cell: (cell.result.run.online_steps >= each.result.run.online_steps, cell.rank)
+            )
+            panels += _together(each.result, longest.result)
+    if not panels:
+        return []
+    caption = f"The same data, environment and updates. {BAND}"
+    return [Sheet("beside-authors", "Ours and the authors' program on our data", caption, panels, columns=2)]
+
+
+def _together(theirs: Result, ours: Result) -> list[Panel]:
+    """Ours as far as theirs went."""
+    most = max(row["env_steps"] for row in theirs.run.rows)
+    rows = [row for row in ours.run.rows if row["env_steps"] <= 1.1 * most]
+    config = {**ours.run.config, "run": {**ours.run.config["run"], "online_steps": most}}
+    cut = replace(ours, variant="", run=replace(ours.run, rows=rows, config=config))
+    by = replace(BY_TASK, label=lambda result: "authors' program" if result.variant else "ours")
+    title = f"{method_name(ours.method)} on {ours.task}"
+    return [replace(panel, title=title) for panel in through_switch([cut, theirs], (SCORE, AVERAGE_Q), by)]
+
+
+def _body(table: Table) -> str:
+    """A table of Markdown without its title, which the page has."""
+    return tables.markdown(table).split("\n", 2)[2]
+
+
+def _length(cell: Facts) -> str:
+    run = cell.result.run
+    told = f"{_short(run.offline_updates)} + {_short(run.online_steps)}"
+    return told if cell.cut_at is None else f"{told} (cut)"
+
+
+def _shares(cell: Facts) -> str:
+    """Of the paper's updates and steps."""
+    run = cell.result.run
+    pairs = (run.offline_updates, cell.result.paper_offline), (run.online_steps, cell.result.paper_online)
+    return ", ".join(
+        f"{ours / paper:.0%}" if ours >= 0.1 * paper else f"{ours / paper:.1%}" for ours, paper in pairs if paper
+    )
+
+
+def _short(steps: int) -> str:
+    return f"{steps / 1e6:.3g}M" if steps >= 1_000_000 else f"{round(steps / 1e3)}K"
+
+
+def _hundred(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.0f}"
+
+
+def _estimate(found: Estimate | None, *, hundredths: bool) -> str:
+    if found is None:
+        return ""
+    times, digits = (100.0, 0) if hundredths else (1.0, 2)
+    value, *ends = (f"{times * each:.{digits}f}" for each in (found.value, found.low, found.high) if each is not None)
+    return f"{value} [{ends[0]}, {ends[1]}]" if ends else value
+
+
+def _spread(values: Floats) -> float:
+    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0

@@ -38,10 +38,10 @@ def page(words: Sequence[str]) -> int:
     if not options.sources:
         raise UserError("no run is named", where="calql reproduce page", mend="name run folders, tables or a folder")
     from calql.experiments.analysis.gather import gather
-    from calql.experiments.pages.results import read_older, write_page
+    from calql.experiments.pages.results import read_difficulties, read_older, write_page
 
     places, out = [Path(source) for source in options.sources], Path(options.out)
     table = gather(places, Path(options.table) if options.table else out / TABLE)
-    for path in (table, *write_page(table, out, read_older(places))):
+    for path in (table, *write_page(table, out, read_older(places), read_difficulties(places))):
         print(path)
     return 0

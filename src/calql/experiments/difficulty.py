@@ -20,7 +20,8 @@ from calql.data.store import COLUMNS, Recipe
 from calql.data.store import folder as stored
 from calql.domains import datasets as recipes
 from calql.domains.registry import get_task
-from calql.experiments.paper.datasets import KnownDataset, known_datasets
+from calql.experiments.paper.datasets import known_datasets
+from calql.experiments.paper.numbers import locomotion_table, main_table
 from calql.experiments.tables import Cell, Table
 from calql.results.metrics import write_atomically
 from calql.results.runs import read_run
@@ -33,15 +34,9 @@ FILE = "difficulty.csv"
 METHOD = "bc"
 WIDTHS = (256, 256)
 HEADS = (
-    "dataset",
-    "transitions",
-    "trajectories",
-    "successes",
-    "mean return",
-    "cloning",
-    "paper: data",
-    "cloning there",
-)
+    "dataset", "transitions", "trajectories", "successes", "mean return", "cloning",
+    "the paper's", "cloning there", "Cal-QL, CQL before there",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -174,30 +169,30 @@ def _read(row: Mapping[str, str]) -> Difficulty:
 def table(found: Sequence[Difficulty]) -> Table:
     """One line a dataset, what is known of the paper's beside it; compositions of a task stand together."""
     note = (
-        f"Cloning: mean ± standard deviation over seeds of the score of --method bc (policy {WIDTHS[0]}-{WIDTHS[1]}), "
+        f"Cloning: mean ± standard deviation over seeds of the score of --method bc (policy {WIDTHS[0]}-{WIDTHS[1]}) "
         "without fine-tuning. Of the paper's sets only what its text and public sources say; cloning there is that of "
-        "D4RL's files in CORL's benchmark."
+        "D4RL's files in CORL's benchmark, scores before fine-tuning are the paper's."
     )
-    known = known_datasets()
-    return Table("difficulty", "Datasets", HEADS, [_line(each, known.get(each.task)) for each in found], note=note)
+    return Table("difficulty", "Datasets", HEADS, [_line(each) for each in found], note=note)
 
 
-def _line(each: Difficulty, known: KnownDataset | None) -> list[Cell]:
-    successes = "" if each.successes is None else f"{each.successes:,}"
-    part = " (a part)" if each.size else ""
+def _line(each: Difficulty) -> list[Cell]:
+    known = known_datasets().get(each.task) if each.dataset == each.task else None
     return [
         Cell(each.dataset),
-        Cell(f"{each.transitions:,}{part}", value=each.transitions),
+        Cell(f"{each.transitions:,}{' (a part)' if each.size else ''}", value=each.transitions),
         Cell(f"{each.trajectories:,}", value=each.trajectories),
-        Cell(successes, value=each.successes),
+        Cell("" if each.successes is None else f"{each.successes:,}", value=each.successes),
         Cell(f"{each.mean_return:.1f}", value=each.mean_return),
         Cell(f"{np.mean(each.scores):.2f} ± {each.spread:.2f}", value=float(np.mean(each.scores))),
-        Cell("" if known is None or each.dataset != each.task else _known(known)),
+        Cell("" if known is None else known.data),
         Cell("" if known is None or known.cloning is None else f"{known.cloning:.2f}"),
+        Cell("" if known is None else _before(each.task)),
     ]
 
 
-def _known(known: KnownDataset) -> str:
-    parts = [f"{known.transitions} transitions" if known.transitions else "size not known", known.trajectories]
-    told = f"{known.successes} successful" if known.successes else ""
-    return ", ".join(part for part in (parts[0], f"{parts[1]} trajectories" if parts[1] else "", told) if part)
+def _before(task: str) -> str:
+    """What the paper has before fine-tuning."""
+    cells = {**main_table().cells, **locomotion_table().cells}
+    found = [cell.before for method in ("cal-ql", "cql") if (cell := cells.get((task, method))) is not None]
+    return ", ".join(f"{value:.2f}" for value in found if value is not None)

@@ -7,41 +7,35 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from calql.experiments import tables
-from calql.experiments.analysis.checks import plain, same_length
+from calql.experiments import difficulty, tables
 from calql.experiments.analysis.claims import Finding, find_claims
 from calql.experiments.analysis.comparison import Key
 from calql.experiments.analysis.evaluations import Result, method_place, read_results
 from calql.experiments.analysis.facts import Facts, facts_of
 from calql.experiments.analysis.verdicts import Verdict, judge
-from calql.experiments.pages.panels import AVERAGE_Q, BY_TASK, SCORE, through_switch
-from calql.experiments.paper.matrices import ADROIT, ANTMAZE, IMAGES, KITCHEN
-from calql.experiments.paper.numbers import Number, Published, locomotion_table, main_table, method_name
+from calql.experiments.difficulty import Difficulty
+from calql.experiments.pages.results_figures import (
+    AUTHORS,
+    BOTH,
+    TASKS,
+    beside_authors,
+    best_cell,
+    domain_sheets,
+    printed,
+)
+from calql.experiments.paper.numbers import Number, Published, method_name
 from calql.experiments.tables import Cell, Table
 from calql.results import figures
 from calql.results.metrics import write_atomically
-from calql.results.panels import BAND, Line, Panel, Sheet
 from calql.results.statistics import Estimate, Floats
 
 OLDER = "older.csv"  # how a commit or the place of rows begins, and the correction that these were made before
-AUTHORS = "authors' program"  # the variant of rows that it made
 MARK = "†"  # behind what was made before a correction
-NARROW = "antmaze-medium-narrow"
-DOMAINS: Mapping[str, tuple[str, ...]] = {
-    "point-maze": ("point-maze-narrow",),
-    "antmaze": (*ANTMAZE, NARROW),
-    "adroit": ADROIT,
-    "kitchen": KITCHEN,
-    "pick-place": IMAGES,
-    "locomotion": ("hopper-medium", "walker2d-medium-replay", "halfcheetah-medium-expert"),
-}
-TASKS = tuple(task for tasks in DOMAINS.values() for task in tasks)
-BOTH = ("cal-ql", "cql")
 JUDGED: tuple[Number, ...] = ("after", "regret")
 
 
@@ -66,7 +60,16 @@ def read_older(places: Sequence[Path]) -> dict[str, str]:
     return found
 
 
-def write_page(table: Path, out: Path, older: Mapping[str, str]) -> list[Path]:
+def read_difficulties(places: Sequence[Path]) -> list[Difficulty]:
+    """What `calql data difficulty` measured, wherever it lies below the places; tasks in their order."""
+    files = [path for place in places if place.is_dir() for path in sorted(place.rglob(difficulty.FILE))]
+    found = [each for path in files for each in difficulty.read(path) if each.task in TASKS]
+    return sorted(found, key=lambda each: TASKS.index(each.task))
+
+
+def write_page(
+    table: Path, out: Path, older: Mapping[str, str] = {}, measured: Sequence[Difficulty] = ()
+) -> list[Path]:
     """Every fragment and picture; gives back what was written."""
     results = read_results(table)
     cells = _cells(results, older)
@@ -75,18 +78,19 @@ def write_page(table: Path, out: Path, older: Mapping[str, str]) -> list[Path]:
     found = find_claims(cells, TASKS)
     out.mkdir(parents=True, exist_ok=True)
     parts = {
-        "tasks": [all_tasks(shown)],
-        "switch": [at_switch(shown)],
-        "claims": [claims(found)],
-        "methods": [other_methods(cells)],
-        "sources": [sources(cells)],
+        "tasks": all_tasks(shown),
+        "switch": at_switch(shown),
+        "claims": claims(found),
+        "methods": other_methods(cells),
+        "sources": sources(cells),
+        "data": difficulty.table(measured),
     }
     written = []
     for name, made in parts.items():
         path = out / f"{name}.md"
-        write_atomically(path, "\n".join(map(_body, made)))
+        write_atomically(path, _body(made))
         written.append(path)
-    for sheet in [*_domains(cells), *_beside_authors(cells)]:
+    for sheet in [*domain_sheets(cells), *beside_authors(cells)]:
         figures.save(sheet, out)
         written.append(out / f"{sheet.name}.png")
     return written
@@ -104,21 +108,12 @@ def _made_before(result: Result, older: Mapping[str, str]) -> str:
 
 def _shown(task: str, method: str, cells: Sequence[Facts], begun: Collection[Key]) -> Shown:
     """The best cell of a method on a task as it is, without a variant."""
-    cell, paper = _best(task, method, cells), _printed(task, method)
+    cell, paper = best_cell(task, method, cells), printed(task, method)
     ours = {} if cell is None else {n: e for n in JUDGED if (e := cell.estimate(n)) is not None}
-    printed = {} if paper is None else {n: v for n in ("before", *JUDGED) if (v := getattr(paper, n)) is not None}
+    theirs = {} if paper is None else {n: v for n in ("before", *JUDGED) if (v := getattr(paper, n)) is not None}
     result = None if cell is None else cell.result
-    verdict = judge(result, None, ours, printed, JUDGED, "" if cell is None else cell.older)
+    verdict = judge(result, None, ours, theirs, JUDGED, "" if cell is None else cell.older)
     return Shown(task, method, cell, paper, verdict, begun=(task, method, "") in begun)
-
-
-def _best(task: str, method: str, cells: Sequence[Facts]) -> Facts | None:
-    here = [cell for cell in cells if cell.result.key == (task, method, "")]
-    return max(here, key=lambda cell: (cell.rank, cell.result.cell), default=None)
-
-
-def _printed(task: str, method: str) -> Published | None:
-    return main_table().cells.get((task, method)) or locomotion_table().cells.get((task, method))
 
 
 def all_tasks(shown: Sequence[Shown]) -> Table:
@@ -203,7 +198,7 @@ def other_methods(cells: Sequence[Facts]) -> Table:
 
 def _other_line(cell: Facts) -> list[Cell]:
     task, method, variant = cell.result.key
-    paper = _printed(task, method)
+    paper = printed(task, method)
     known = paper is not None and not variant
     theirs = f"{_hundred(paper.before)} → {_hundred(paper.after)}".strip() if known and paper else ""
     return [
@@ -228,67 +223,6 @@ def sources(cells: Sequence[Facts]) -> Table:
             texts = (task, named, told["rows"], told["commit"][:7], cell.older, told["command"])
             body.append([Cell(text) for text in texts])
     return Table("sources", "Commands and rows", heads, body)
-
-
-def _domains(cells: Sequence[Facts]) -> list[Sheet]:
-    """For each domain the score through the switch, Cal-QL and CQL of one length; points: the paper's."""
-    sheets = []
-    for domain, tasks in DOMAINS.items():
-        panels = [panel for task in tasks for panel in _task_panels(cells, task)]
-        if panels:
-            caption = f"{BAND} Points: the paper's score before and after, at its own length."
-            sheets.append(Sheet(f"curves-{domain}", domain, caption, panels, columns=2))
-    return sheets
-
-
-def _task_panels(cells: Sequence[Facts], task: str) -> list[Panel]:
-    """Score and average Q of one task; empty where nothing was run."""
-    pair = same_length(cells, task, *map(plain, BOTH))
-    here = pair or [cell for each in BOTH if (cell := _best(task, each, cells)) is not None]
-    panels = through_switch([cell.result for cell in here], (SCORE, AVERAGE_Q))
-    return [replace(panel, lines=[*panel.lines, *_papers(task, panel)]) for panel in panels]
-
-
-def _papers(task: str, panel: Panel) -> list[Line]:
-    """The paper's two scores of each method: at the switch, and at the right edge."""
-    if panel.y_label != SCORE.title:
-        return []
-    lines = []
-    for method in BOTH:
-        paper = _printed(task, method)
-        if paper is not None and paper.before is not None and paper.after is not None:
-            x, y = np.array([0.0, 1.0]), np.array([paper.before, paper.after])
-            lines.append(Line(f"{method_name(method)}, paper", method_place(method), x, y, kind="points"))
-    return lines
-
-
-def _beside_authors(cells: Sequence[Facts]) -> list[Sheet]:
-    """Ours and the authors' own program on our data, for each task and method that both have."""
-    theirs = [cell for cell in cells if cell.result.variant == AUTHORS]
-    panels: list[Panel] = []
-    for each in theirs:
-        task, method, _ = each.result.key
-        ours = [cell for cell in cells if cell.result.key == (task, method, "")]
-        if ours:
-            longest = max(
-                ours, key=lambda cell: (cell.result.run.online_steps >= each.result.run.online_steps, cell.rank)
-            )
-            panels += _together(each.result, longest.result)
-    if not panels:
-        return []
-    caption = f"The same data, environment and updates. {BAND}"
-    return [Sheet("beside-authors", "Ours and the authors' program on our data", caption, panels, columns=2)]
-
-
-def _together(theirs: Result, ours: Result) -> list[Panel]:
-    """Ours as far as theirs went."""
-    most = max(row["env_steps"] for row in theirs.run.rows)
-    rows = [row for row in ours.run.rows if row["env_steps"] <= 1.1 * most]
-    config = {**ours.run.config, "run": {**ours.run.config["run"], "online_steps": most}}
-    cut = replace(ours, variant="", run=replace(ours.run, rows=rows, config=config))
-    by = replace(BY_TASK, label=lambda result: "authors' program" if result.variant else "ours")
-    title = f"{method_name(ours.method)} on {ours.task}"
-    return [replace(panel, title=title) for panel in through_switch([cut, theirs], (SCORE, AVERAGE_Q), by)]
 
 
 def _body(table: Table) -> str:

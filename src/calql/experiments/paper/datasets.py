@@ -15,15 +15,11 @@ from importlib import resources
 
 @dataclass(frozen=True)
 class KnownDataset:
-    """A dataset of the paper, in words as they can be known; empty where nothing is."""
+    """A dataset of the paper, in words."""
 
     task: str
-    transitions: str
-    trajectories: str
-    successes: str
-    cloning: float | None  # score of behaviour cloning, as a share of 1
-    about: str
-    source: str
+    data: str
+    cloning: float | None  # score of behaviour cloning on them, as a share of 1
 
 
 @cache
@@ -31,7 +27,7 @@ def known_datasets() -> Mapping[str, KnownDataset]:
     """By task."""
     text = resources.files("calql.experiments").joinpath("paper", "datasets.csv").read_text(encoding="utf-8")
     rows = csv.DictReader(text.splitlines())
-    return {row["task"]: KnownDataset(**{**row, "cloning": _share(row["cloning"])}) for row in rows}  # type: ignore[arg-type]
+    return {row["task"]: KnownDataset(row["task"], row["data"], _share(row["cloning"])) for row in rows}
 
 
 def _share(text: str) -> float | None:

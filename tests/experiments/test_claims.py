@@ -23,7 +23,7 @@ def same(value: float, seeds: int = 4) -> np.ndarray:
 
 
 def test_the_smaller_is_below_and_a_draw_is_not_decided():
-    assert below(same(0.2), same(0.3)) == (Answer.YES, "difference -0.1000 [-0.1000, -0.1000]")
+    assert below(same(0.2), same(0.3)) == (Answer.YES, "difference -0.10 [-0.10, -0.10]")
     assert below(same(0.3), same(0.2))[0] is Answer.NO
     assert below(same(0.3), same(0.3))[0] is Answer.OPEN
     spread = np.array([0.0, 1.0, 0.0, 1.0])

@@ -93,7 +93,7 @@ def _as_long(one: Facts, other: Facts, *, offline: bool) -> bool:
 
 
 def told(found: Estimate) -> str:
-    """With as many digits as its interval needs."""
-    digits = 2 if found.low is None or found.high is None or found.high - found.low >= 0.02 else 4
+    """Two digits, more where these would hide a small difference."""
+    digits = 4 if 0 < abs(found.value) < 0.01 else 2
     interval = "" if found.low is None else f" [{found.low:+.{digits}f}, {found.high:+.{digits}f}]"
     return f"{found.value:+.{digits}f}{interval}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -113,7 +112,7 @@ def _result(table: Path, first: Mapping[str, str], unordered: list[Row]) -> Resu
         "run": {
             "offline_updates": offline,
             "online_steps": online,
-            **{name: _whole(first, name) for name in MEASURING},
+            **{name: _whole(first.get(name)) for name in MEASURING},
         },
     }
     return Result(
@@ -132,10 +131,7 @@ def _result(table: Path, first: Mapping[str, str], unordered: list[Row]) -> Resu
     )
 
 
-def _whole(line: Mapping[str, str], name: str) -> int | None:
-    """How it was measured; tables of before say it in the command alone."""
-    told = re.search(f"--{name.replace('_', '-')} ([0-9]+)", line.get("command") or "")
-    text = line.get(name) or (told[1] if told else "")
+def _whole(text: str | None) -> int | None:
     return int(float(text)) if text else None
 
 

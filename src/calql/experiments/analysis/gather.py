@@ -9,12 +9,15 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from calql.domains.registry import all_tasks
-from calql.experiments.analysis.evaluations import NEEDED
+from calql.engine.options import RunOptions
+from calql.experiments.analysis.evaluations import MEASURING, NEEDED
 from calql.experiments.analysis.tidy import came_from, open_table, planned, read_table, write_rows
 from calql.experiments.paper.numbers import NAMES
 from calql.methods import METHODS
@@ -74,7 +77,21 @@ def rows_at(place: Path) -> Iterator[Row]:
 def _of_table(path: Path, below: Path | None = None) -> Iterator[Row]:
     where = str(path.relative_to(below)) if below else path.name
     for row in read_table(path):
-        yield {**row, "rows": row.get("rows") or where}
+        measured = {name: row.get(name) or _measured(row, name) for name in MEASURING}
+        yield {**row, **measured, "rows": row.get("rows") or where}
+
+
+def _measured(row: Mapping[str, str], name: str) -> int | None:
+    """How a cell was measured; tables of before say it in the command alone, where it is not the task's own."""
+    told = re.search(f"--{name.replace('_', '-')} ([0-9]+)", row.get("command") or "")
+    return int(told[1]) if told else _usual(row["task"], row["method"], name)
+
+
+@cache
+def _usual(task: str, method: str, name: str) -> int | None:
+    """The task's own; None for a task or a method that is not this package's."""
+    run = protocol(task, method)
+    return None if run is None else int(getattr(run, name))
 
 
 def _is_table(path: Path) -> bool:
@@ -160,7 +177,12 @@ def _text(value: Any) -> str:
 
 def paper_lengths(task: str, method: str) -> tuple[int, int]:
     """Updates and steps of the paper's protocol; none for a task or a method that is not this package's."""
+    run = protocol(task, method)
+    return (0, 0) if run is None else (run.offline_updates, run.online_steps)
+
+
+def protocol(task: str, method: str) -> RunOptions | None:
+    """The options of a run as the paper has it."""
     if task not in all_tasks() or method not in METHODS:
-        return 0, 0
-    run, _ = request.defaults(Choice(task=task, method=method), all_tasks()[task])
-    return run.offline_updates, run.online_steps
+        return None
+    return request.defaults(Choice(task=task, method=method), all_tasks()[task])[0]

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from calql.experiments import difficulty, tables
-from calql.experiments.analysis.claims import Finding, find_claims
+from calql.experiments.analysis.claims import NOT_RUN, Finding, find_claims
 from calql.experiments.analysis.comparison import Key
 from calql.experiments.analysis.evaluations import Result, method_place, read_results
 from calql.experiments.analysis.facts import Facts, facts_of
@@ -35,6 +35,7 @@ from calql.results.metrics import write_atomically
 from calql.results.statistics import Estimate, Floats
 
 OLDER = "older.csv"  # how a commit or the place of rows begins, and the correction that these were made before
+GLUE = "\u00a0"  # a space at which no line is broken
 MARK = "†"  # behind what was made before a correction
 JUDGED: tuple[Number, ...] = ("after", "regret")
 
@@ -90,10 +91,7 @@ def write_page(
         path = out / f"{name}.md"
         write_atomically(path, _body(made))
         written.append(path)
-    for sheet in [*domain_sheets(cells), *beside_authors(cells)]:
-        figures.save(sheet, out)
-        written.append(out / f"{sheet.name}.png")
-    return written
+    return written + [figures.save_svg(sheet, out) for sheet in (*domain_sheets(cells), *beside_authors(cells))]
 
 
 def _cells(results: Sequence[Result], older: Mapping[str, str]) -> list[Facts]:
@@ -117,35 +115,52 @@ def _shown(task: str, method: str, cells: Sequence[Facts], begun: Collection[Key
 
 
 def all_tasks(shown: Sequence[Shown]) -> Table:
-    heads = ["task", "", "updates + steps", "of the paper's", "seeds", "before", "after", "regret"]
-    heads += ["paper", "its regret", "verdict"]
+    """One line a task; below ours the paper's."""
+    heads = ["task", "updates + steps, seeds"]
+    heads += [f"{method_name(method)} {what}" for method in BOTH for what in ("before → after", "regret", "verdict")]
+    by_task: dict[str, list[Shown]] = {}
+    for each in shown:
+        by_task.setdefault(each.task, []).append(each)
+    body = [[Cell(task), _lengths(pair), *_beside(pair[0]), *_beside(pair[1])] for task, pair in by_task.items()]
     note = (
-        "Scores out of 100; ours with the 95% bootstrap interval of the mean over seeds. The verdict is on after and "
-        f"regret. {MARK}: made before a correction, which decides nothing."
+        "Scores out of 100, after and regret with the 95% bootstrap interval of the mean over seeds. Below updates + "
+        "steps their share of the paper's. The verdict is on after and regret. "
+        f"{MARK}: made before a correction, which decides nothing."
     )
-    return Table("tasks", "All tasks", heads, [_task_line(each) for each in shown], note=note)
+    return Table("tasks", "All tasks", heads, body, note=note)
 
 
-def _task_line(each: Shown) -> list[Cell]:
-    paper = each.paper
-    theirs = "" if paper is None else " → ".join(_hundred(value) for value in (paper.before, paper.after))
-    regret = "" if paper is None or paper.regret is None else f"{paper.regret:.2f}"
+def _lengths(pair: Sequence[Shown]) -> Cell:
+    """What was run, once where both methods have the same; below it, how much that is of the paper's."""
+    ran = [_run(each) for each in pair]
+    shares = [_shares(each.cell) for each in pair if each.cell is not None]
+    seeds = [f"{len(each.cell.result.run.seeds)} seeds" for each in pair if each.cell is not None]
+    return Cell(_whole(ran), ", ".join(_whole(told) for told in (shares, seeds) if told))
+
+
+def _run(each: Shown) -> str:
     if each.cell is None:
-        state = "begun, still offline" if each.begun else "not run"
-        return [*map(Cell, (each.task, method_name(each.method), state, "", "", "", "", "", theirs, regret, ""))]
-    cell, verdict = each.cell, each.verdict
-    mark = f"{verdict.mark.words}{MARK}" if cell.older else str(verdict)
-    return [
-        Cell(each.task),
-        Cell(method_name(each.method) + (MARK if cell.older else "")),
-        Cell(_length(cell)),
-        Cell(_shares(cell)),
-        Cell(str(len(cell.result.run.seeds))),
-        *(Cell(_estimate(cell.estimate(name), hundredths=name != "regret")) for name in ("before", *JUDGED)),
-        Cell(theirs),
-        Cell(regret),
-        Cell(mark),
-    ]
+        return "begun, still offline" if each.begun else "not run"
+    return _length(each.cell)
+
+
+def _whole(told: Sequence[str]) -> str:
+    """What several say, once each, in parts that are not broken into lines."""
+    return " / ".join(dict.fromkeys(text.replace(" ", GLUE) for text in told))
+
+
+def _beside(each: Shown) -> list[Cell]:
+    """Scores, regret and verdict; below them the paper's."""
+    paper, cell = each.paper, each.cell
+    theirs = "" if paper is None else f"paper {_hundred(paper.before)} → {_hundred(paper.after)}".replace(" ", GLUE)
+    regret = "" if paper is None or paper.regret is None else f"paper{GLUE}{paper.regret:.2f}"
+    if cell is None:
+        return [Cell("-" if theirs else "", theirs), Cell("-" if regret else "", regret), Cell("")]
+    before = cell.estimate("before")
+    scores = f"{_hundred(before.value) if before else ''} → {_estimate(cell.estimate('after'), hundredths=True)}"
+    cost = _estimate(cell.estimate("regret"), hundredths=False)
+    mark = f"{each.verdict.mark.words}{MARK}" if cell.older else str(each.verdict)
+    return [Cell(scores.strip().replace(" ", GLUE), theirs), Cell(cost.replace(" ", GLUE), regret), Cell(mark)]
 
 
 def at_switch(shown: Sequence[Shown]) -> Table:
@@ -177,10 +192,22 @@ def claims(found: Sequence[Finding]) -> Table:
     heads = ["the paper claims", "task", "rows say", "numbers"]
     body = [
         [Cell(each.claim), Cell(each.task), Cell(each.answer.value + (MARK if each.older else "")), Cell(each.why)]
-        for each in sorted(found, key=lambda each: each.claim)
+        for each in _gathered(found)
     ]
     note = f"Rules: src/calql/experiments/analysis/claims.py. {MARK}: from rows made before a correction."
     return Table("claims", "Claims as checks", heads, body, note=note)
+
+
+def _gathered(found: Sequence[Finding]) -> list[Finding]:
+    """Claim by claim; the tasks on which nothing was run together at its end."""
+    lines: list[Finding] = []
+    for claim in dict.fromkeys(each.claim for each in found):
+        here = [each for each in found if each.claim == claim]
+        waiting = [each for each in here if each.why == NOT_RUN]
+        lines += [each for each in here if each.why != NOT_RUN]
+        if waiting:
+            lines.append(replace(waiting[0], task=", ".join(each.task for each in waiting)))
+    return lines
 
 
 def other_methods(cells: Sequence[Facts]) -> Table:

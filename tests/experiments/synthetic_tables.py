@@ -43,6 +43,7 @@ class Made:
     online: int = ONLINE
     scale: str = "paper"
     short: bool = False
+    part: int = 2  # of a short one: the paper has so many times its steps
     finished: bool = True
     evaluations: int = 20
 
@@ -77,7 +78,7 @@ def cell_lines(cell: Made, experiment: str) -> list[dict[str, Any]]:
     around = {
         "experiment": experiment, "scale": cell.scale, "cell": cell.id, "task": cell.task, "method": cell.method,
         "variant": cell.variant, "offline_updates": cell.offline, "online_steps": cell.online,
-        "paper_offline_updates": cell.offline, "paper_online_steps": cell.online * (2 if cell.short else 1),
+        "paper_offline_updates": cell.offline, "paper_online_steps": cell.online * (cell.part if cell.short else 1),
         "finished": int(cell.finished), **SOURCE,
     }  # fmt: skip
     return [around | line for seed in range(cell.seeds) for line in _seed_lines(cell, seed)]

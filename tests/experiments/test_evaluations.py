@@ -21,7 +21,7 @@ def test_numbers_of_a_cell_without_noise_are_those_it_was_made_with(tmp_path):
     assert result.values("regret") == pytest.approx([0.5] * 4)
     assert result.values("before") == pytest.approx([0.5 * (1 - np.exp(-4))] * 4)
     assert result.provenance["commit"] == "0123abc"
-    assert not result.reduced
+    assert (result.paper_offline, result.paper_online) == (20_000, 100_000)
 
 
 def test_a_method_without_pre_training_has_no_score_before(tmp_path):

@@ -1,4 +1,4 @@
-"""calql data: list, inspect, view, convert, build, download, certify."""
+"""calql data: list, inspect, view, convert, build, download, certify, difficulty."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from calql.cli.data_difficulty import DifficultyOptions, difficulty
 from calql.cli.data_view import ViewOptions, view
 from calql.cli.parse import parse
 from calql.cli.reading import ReadingOptions
@@ -181,6 +182,7 @@ ACTIONS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "build": (BuildOptions, _build),
     "download": (DownloadOptions, _download),
     "certify": (CertifyOptions, _certify),
+    "difficulty": (DifficultyOptions, difficulty),
 }
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from calql.cli import reproduce_page
 from calql.cli.parse import parse
 from calql.system.errors import UserError
 from calql.system.options import Checked
@@ -30,7 +31,7 @@ class ReproduceOptions(Checked):
 
     name: Annotated[str, tyro.conf.Positional]
     """The table or figure: table-scores, table-regret, table-locomotion, fig-analysis, fig-curves, fig-utd, fig-data,
-    fig-reference, fig-iql, fig-mixing, fig-idea or fig-theory."""
+    fig-reference, fig-iql, fig-mixing, fig-idea or fig-theory; or page, all results on one."""
     scale: Literal["smoke", "small", "paper"] = "small"
     """How much of it: smoke is seconds per cell on two cores, small minutes on a GPU, paper the whole protocol."""
     seeds: int | None = None
@@ -72,6 +73,8 @@ class ReproduceOptions(Checked):
 
 
 def run(command: str, words: Sequence[str]) -> int:
+    if words and words[0] == reproduce_page.NAME:
+        return reproduce_page.page(words[1:])
     options = parse(ReproduceOptions, words, command=command)
     if options.name == THEORY:
         return _theory(options)

@@ -31,12 +31,18 @@ CURVES: dict[Kind, dict[str, Any]] = {
 
 def save(sheet: Sheet, folder: Path) -> list[Path]:
     """The sheet as NAME.png and NAME.svg, the same bytes each time."""
-    paths = [folder / f"{sheet.name}.{kind}" for kind in ("png", "svg")]
+    with style.styled():
+        drawn = folder / f"{sheet.name}.png"
+        draw(sheet).savefig(drawn, dpi=160)
+    return [drawn, save_svg(sheet, folder)]
+
+
+def save_svg(sheet: Sheet, folder: Path) -> Path:
+    """The sheet as NAME.svg alone."""
+    path = folder / f"{sheet.name}.svg"
     with style.styled(), matplotlib.rc_context({"svg.hashsalt": sheet.name}):
-        figure = draw(sheet)
-        figure.savefig(paths[0], dpi=160)
-        figure.savefig(paths[1], metadata={"Date": None})
-    return paths
+        draw(sheet).savefig(path, metadata={"Date": None})
+    return path
 
 
 def png(sheet: Sheet) -> bytes:

@@ -86,7 +86,11 @@ class Run:
 
 def read_runs(folder: Path | str) -> list[Run]:
     """A run folder, whole or in the making; of a sweep its arms, each as a run of its own."""
-    whole = _read(Path(folder))
+    return arms_apart(_read(Path(folder)))
+
+
+def arms_apart(whole: Run) -> list[Run]:
+    """The arms of a sweep, each as a run of its own; a run without arms by itself."""
     arms = arms_of(whole.config)
     return [_of_arm(whole, arm, place, arms[arm]) for place, arm in enumerate(arms)] or [whole]
 

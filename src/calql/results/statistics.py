@@ -47,6 +47,11 @@ def mean(values: Floats) -> Estimate:
     return _estimates(lambda sample: sample.mean(axis=0).mean(keepdims=True), values)[0]
 
 
+def difference(ours: Floats, theirs: Floats) -> Estimate:
+    """The mean of ours less that of theirs, a value for each seed; the two are drawn apart.  # [seed]"""
+    return _estimates(lambda *pair: pair[0].mean(axis=0) - pair[1].mean(axis=0), ours[:, None], theirs[:, None])[0]
+
+
 def interquartile_mean(values: Floats) -> Estimate:
     """The mean of the middle half of all seeds of all tasks.  values  # [seed, task]"""
     return _estimates(lambda sample: np.array([middle_half(sample)]), values)[0]

@@ -170,6 +170,7 @@ RANGES: Mapping[str, Range] = {
     "exploration_return": ANY,
     "return_scale": POSITIVE,
     # Other commands
+    "updates": FROM_ONE,
     "episodes": FROM_ONE,
     "start": NOT_NEGATIVE,
     "seed": NOT_NEGATIVE,

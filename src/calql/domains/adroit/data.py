@@ -44,16 +44,21 @@ class Composition:
 
 
 NARROW = Composition(25, summary="about 25 successful demonstrations")
+AS_PUBLISHED = replace(NARROW, cloned_rollouts=500, summary="and 500 cloned rollouts, as many as the paper's have")
 HUMAN_ONLY = Composition(None, summary="the human successes alone")
 COMPOSITIONS: dict[str, tuple[str, Composition]] = {
     "pen-binary": ("pen", NARROW),
     "pen-binary-cloned": ("pen", replace(NARROW, cloned_rollouts=200, summary="and 200 cloned rollouts")),
+    "pen-binary-cloned-500": ("pen", AS_PUBLISHED),
     "door-binary": ("door", NARROW),
     "door-binary-human": ("door", HUMAN_ONLY),
     "door-binary-cloned": ("door", replace(NARROW, cloned_rollouts=200, summary="and 200 cloned rollouts")),
+    "door-binary-cloned-500": ("door", AS_PUBLISHED),
+    "door-binary-human-cloned": ("door", Composition(None, 500, "the human successes and 500 cloned rollouts")),
     "relocate-binary": ("relocate", HUMAN_ONLY),
     "relocate-binary-expert": ("relocate", Composition(49, summary="the human successes and as many experts'")),
     "relocate-binary-cloned": ("relocate", Composition(None, 200, "the human successes and 200 cloned rollouts")),
+    "relocate-binary-cloned-500": ("relocate", Composition(None, 500, "the human successes and 500 cloned rollouts")),
 }
 
 
@@ -150,7 +155,11 @@ def _rows(parts: Sequence[Dataset]) -> int:
 
 
 def demonstrations_succeed(dataset: Dataset) -> Bools:
-    return np.asarray(dataset.rewards[dataset.episode_ends] == 0.0)
+    """Whether each recorded trajectory succeeds; one that goes on after a success is one, not several."""
+    starts = dataset.episode_starts
+    goes_on = np.all(dataset.observations[starts[1:]] == dataset.next_observations[starts[1:] - 1], axis=1)
+    first = starts[np.concatenate([[True], ~goes_on])]
+    return np.asarray(np.maximum.reduceat(dataset.rewards, first) == 0.0)
 
 
 def _recipe(name: str) -> Recipe:

@@ -6,6 +6,7 @@ which no set of finished policies can give: ours mixes random and medium in all 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,13 +16,15 @@ from numpy.typing import NDArray
 
 from calql.data.dataset import Dataset, concatenate
 from calql.data.store import BuildContext, Recipe, Source
-from calql.domains.common.policies import Policy, load_policy
+from calql.domains.common.policies import Layer, Policy, load_policy
 from calql.domains.common.rollout import Actor, collect, policy_actor
 from calql.domains.locomotion.env import BODIES, EPISODE_LIMIT, Runner
 
 LEVELS = ("random", "medium", "medium-replay", "medium-expert", "expert")
+PERTURBED = "medium-replay-perturbed"
 MILLION = 1_000_000
 REPLAY_SIZES = {"halfcheetah": 202_000, "hopper": 402_000, "walker2d": 302_000}  # D4RL's
+MOST_DISTURBED = 0.5  # of the spread of a layer's weights
 GOLDEN = 0.6180339887498949  # multiples of it, without their whole part, spread evenly over [0, 1)
 
 
@@ -74,6 +77,21 @@ def mixed_actor(policy: Policy, episode: int) -> Actor:
     return Mixture(policy, (episode * GOLDEN) % 1.0)
 
 
+def perturbed_actor(policy: Policy, seed: int, episode: int) -> Actor:
+    """The policy with its weights disturbed, in every episode otherwise and by another share of their spread.
+
+    Shares are spread evenly up to `MOST_DISTURBED`. Each episode has a policy of its own that acts alike all along, as
+    the policies of a training run do; random actions in between would average out when they are imitated.
+    """
+    share, rng = MOST_DISTURBED * ((episode * GOLDEN) % 1.0), np.random.default_rng([seed, episode])
+
+    def disturbed(layer: Layer) -> Layer:
+        weight, bias = layer
+        return (weight + share * weight.std() * rng.standard_normal(weight.shape)).astype(np.float32), bias
+
+    return replace(policy, hidden=tuple(map(disturbed, policy.hidden)), mean=disturbed(policy.mean)).sample
+
+
 def build(body: str, level: str, context: BuildContext) -> Dataset:
     size = context.size or full_size(body, level)
     if level == "medium-expert":
@@ -93,12 +111,22 @@ def _part(body: str, level: str, size: int, context: BuildContext) -> Dataset:
         return replace(made, notes=("uniform random actions",))
     source = expert_source(body) if level == "expert" else medium_source(body)
     policy = load_policy(context.source(source))
-    actor = mixed_actor if level == "medium-replay" else policy_actor
-    made = collect(context, name, make_env, partial(actor, policy), size, max_steps=EPISODE_LIMIT)
+    made = collect(context, name, make_env, _actor(level, policy, context.seed), size, max_steps=EPISODE_LIMIT)
     return replace(made, notes=(_note(level, source),))
 
 
+def _actor(level: str, policy: Policy, seed: int) -> Callable[[int], Actor]:
+    if level == PERTURBED:
+        return partial(perturbed_actor, policy, seed)
+    return partial(mixed_actor if level == "medium-replay" else policy_actor, policy)
+
+
 def _note(level: str, source: Source) -> str:
+    if level == PERTURBED:
+        return (
+            "not a replay buffer: episodes of the medium policy with weights disturbed by a share of their spread that "
+            f"is fixed for the episode and spread evenly from 0 to {MOST_DISTURBED:g} over the episodes"
+        )
     if level == "medium-replay":
         return (
             "not a replay buffer: episodes of the medium policy in which each action is random with a "
@@ -108,7 +136,9 @@ def _note(level: str, source: Source) -> str:
 
 
 def full_size(body: str, level: str) -> int:
-    return {"medium-replay": REPLAY_SIZES[body], "medium-expert": 2 * MILLION}.get(level, MILLION)
+    if level.startswith("medium-replay"):
+        return REPLAY_SIZES[body]
+    return 2 * MILLION if level == "medium-expert" else MILLION
 
 
 def _needs(body: str, level: str) -> tuple[Source, ...]:
@@ -116,15 +146,16 @@ def _needs(body: str, level: str) -> tuple[Source, ...]:
     return medium + ((expert_source(body),) if "expert" in level else ())
 
 
-RECIPES = {
-    f"{body}-{level}": Recipe(
+def _recipe(body: str, level: str) -> Recipe:
+    return Recipe(
         name=f"{body}-{level}",
         version=1,
         build=partial(build, body, level),
         needs=_needs(body, level),
         summary="rollouts in today's simulator",
         size=full_size(body, level),
+        variant_of=f"{body}-medium-replay" if level == PERTURBED else "",
     )
-    for body in BODIES
-    for level in LEVELS
-}
+
+
+RECIPES = {f"{body}-{level}": _recipe(body, level) for body in BODIES for level in (*LEVELS, PERTURBED)}

@@ -62,7 +62,7 @@ def _entry(
     numbers: Sequence[Number],
 ) -> Entry:
     task, method, variant = key
-    verdict = judge(result, status, [(ours.get(number), paper.get(number)) for number in numbers])
+    verdict = judge(result, status, ours, paper, numbers)
     seeds = len(result.run.seeds) if result is not None and result.finished else 0
     return Entry(task, method, variant, verdict, seeds, ours, paper)
 

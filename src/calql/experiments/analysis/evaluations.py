@@ -16,7 +16,7 @@ from calql.methods.vocabulary import AVERAGE_Q, AVERAGE_RETURN_TO_GO, BOUND_RATE
 from calql.results.metrics import Row
 from calql.results.runs import Run
 from calql.results.statistics import Floats
-from calql.results.summary import SeedSummary, summarise_seed
+from calql.results.summary import SeedSummary, summarise_seed, tolerance_of
 from calql.system.errors import UserError
 
 NEEDED = (
@@ -24,8 +24,9 @@ NEEDED = (
 )  # fmt: skip
 PROVENANCE = (
     "commit", "calql", "jax", "mujoco", "gymnasium", "device", "command",
-    "dataset", "dataset_fingerprint", "dataset_manifest",
+    "dataset", "dataset_fingerprint", "dataset_manifest", "rows",
 )  # fmt: skip
+MEASURING = ("evaluation_episodes", "evaluate_online_every")
 LENGTHS = ("offline_updates", "online_steps", "paper_offline_updates", "paper_online_steps")
 DRAWN = ("score", AVERAGE_Q, AVERAGE_RETURN_TO_GO, f"{BOUND_RATE}/")  # starts of the columns that figures show
 
@@ -40,10 +41,12 @@ class Result:
     variant: str
     scale: str
     finished: bool
-    reduced: bool  # fewer updates or steps than the paper's protocol, or of a scale that cuts elsewhere
     shortened: str  # how, in words
     run: Run  # its rows, as a run folder would give them
     provenance: Mapping[str, str]
+    paper_offline: int = 0  # updates and steps of the paper's protocol; 0: it has none
+    paper_online: int = 0
+    minutes: float | None = None  # of wall-clock time, for all seeds of it (and all arms of a sweep)
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -51,8 +54,13 @@ class Result:
 
     @cached_property
     def seeds(self) -> tuple[SeedSummary, ...]:
-        rows = map(self.run.of_seed, self.run.seeds)
-        return tuple(summarise_seed(each, online_steps=self.run.online_steps) for each in rows)
+        rows, tolerance = map(self.run.of_seed, self.run.seeds), tolerance_of(self.run.option("evaluation_episodes"))
+        every = int(self.run.option("evaluate_online_every") or 0)
+        return tuple(
+            summarise_seed(each, online_steps=self.run.online_steps, every=every, tolerance=tolerance)
+            for each in rows
+            if each
+        )
 
     def values(self, number: Number) -> Floats | None:
         """One number of every seed; None where the cell has none, as has the score before without pre-training."""
@@ -101,7 +109,11 @@ def _result(table: Path, first: Mapping[str, str], unordered: list[Row]) -> Resu
         "task": first["task"],
         "method": first["method"],
         "seeds": sorted({row["seed"] for row in rows}),
-        "run": {"offline_updates": offline, "online_steps": online},
+        "run": {
+            "offline_updates": offline,
+            "online_steps": online,
+            **{name: _whole(first.get(name)) for name in MEASURING},
+        },
     }
     return Result(
         cell=first["cell"],
@@ -110,11 +122,17 @@ def _result(table: Path, first: Mapping[str, str], unordered: list[Row]) -> Resu
         variant=first["variant"],
         scale=first["scale"],
         finished=finished,
-        reduced=offline < paper_offline or online < paper_online or first["scale"] != "paper",
         shortened=first.get("shortened", ""),
         run=Run(table.parent, config, rows, [], {"finished": finished}, {}),
-        provenance={name: first.get(name, "") for name in PROVENANCE},
+        provenance={name: first.get(name) or "" for name in PROVENANCE},
+        paper_offline=paper_offline,
+        paper_online=paper_online,
+        minutes=_number(first.get("minutes")),
     )
+
+
+def _whole(text: str | None) -> int | None:
+    return int(float(text)) if text else None
 
 
 def _row(line: Mapping[str, str]) -> Row:

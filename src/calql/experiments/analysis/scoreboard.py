@@ -103,8 +103,8 @@ def _average(entries: Sequence[Entry], numbers: Sequence[Number], style: Style) 
     possible = [entry for entry in entries if entry.paper or entry.ours]
     ours, theirs = _mean_of(ran, numbers, _ours), _mean_of(ran or entries, numbers, _paper)
     text = style.together(numbers, ours)
-    reduced = any(entry.verdict.mark is Mark.REDUCED for entry in ran)
-    marked = f"{text} {Mark.REDUCED.sign}" if reduced else text or Mark.NOT_RUN.sign
+    undecided = any(entry.verdict.mark is Mark.NOT_DECIDED for entry in ran)
+    marked = f"{text} {Mark.NOT_DECIDED.sign}" if undecided else text or Mark.NOT_RUN.sign
     count = f" ({len(ran)} of {len(possible)})" if ran and len(ran) < len(possible) else ""
     return Cell(marked, style.together(numbers, theirs) + count, value=ours.get(numbers[-1]))
 
@@ -163,10 +163,11 @@ def listing(entries: Sequence[Entry], *, hundredths: bool) -> Table:
         for entry in entries
     ]
     note = (
-        "Ours: the mean over seeds and its 95% stratified bootstrap interval. A cell is reproduced within its interval "
-        "where that interval, widened by half of the last digit that the paper prints, holds every number that the "
-        "paper prints for it here; the paper prints no spread of its own (6 seeds). A cell with fewer updates or steps "
-        "than the paper's protocol, of any scale but paper, or with one seed, is at reduced scale, whatever they are."
+        "Ours: the mean over seeds and its 95% stratified bootstrap interval. A cell agrees with the paper where that "
+        "interval, widened by half of the last digit that the paper prints, holds every number that it prints for the "
+        "cell here; it prints no spread of its own (6 seeds). Else the cell is better or worse. Not decided are cells "
+        "of fewer than four seeds, of any scale but paper, with less than a fifth of its updates or a twentieth "
+        "of its steps, and what more of them could still turn round."
     )
     return Table("cells", "Cell by cell, with intervals", [*heads, "verdict", "why"], body, note=note)
 

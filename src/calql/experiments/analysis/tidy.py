@@ -9,9 +9,10 @@ import contextlib
 import csv
 import gzip
 import io
+import itertools
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -25,14 +26,21 @@ from calql.system.run_files import CONFIG
 TABLE = "results.csv"
 WHAT = ("experiment", "scale", "cell", "task", "method", "variant", "seed")
 MEASURED = ("phase", "switch", "update", "env_steps", "score", "return", "episode_length")
-PLANNED = ("offline_updates", "online_steps", "paper_offline_updates", "paper_online_steps", "finished", "shortened")
+PLANNED = (
+    "offline_updates", "online_steps", "paper_offline_updates", "paper_online_steps", "evaluation_episodes",
+    "evaluate_online_every", "finished", "shortened", "minutes",
+)  # fmt: skip
 VERSIONS = ("commit", "calql", "jax", "mujoco", "gymnasium", "device")
-SOURCES = ("command", "dataset", "dataset_fingerprint", "dataset_manifest")
+SOURCES = ("command", "dataset", "dataset_fingerprint", "dataset_manifest", "rows")
 
 
 def write_table(experiment: str, cells: Sequence[Cell], root: Path, path: Path) -> Path:
     """Everything that the cells have measured so far, in the order of the cells."""
-    rows = [row for cell in cells for row in _rows(experiment, cell, root / cell.id)]
+    return write_rows([row for cell in cells for row in _rows(experiment, cell, root / cell.id)], path)
+
+
+def write_rows(rows: Sequence[Row], path: Path) -> Path:
+    """The rows as a table, columns in their order."""
     columns = _columns(rows)
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
@@ -83,25 +91,37 @@ def _rows(experiment: str, cell: Cell, folder: Path) -> list[Row]:
         "method": cell.method,
         "variant": cell.variant,
     }
-    around = _planned(cell, run) | _came_from(run, folder)
-    return [what | row | around for row in run.rows]
+    noted = folder / PROVENANCE
+    provenance = json.loads(noted.read_text()) if noted.is_file() else {}
+    around = planned(run, cell.paper_offline_updates, cell.paper_online_steps, cell.shortened)
+    return [what | row | around | came_from(run, provenance) for row in run.rows]
 
 
-def _planned(cell: Cell, run: Run) -> Row:
+def planned(run: Run, paper_offline: int, paper_online: int, shortened: str) -> Row:
+    """How long a run is, how long the paper's, and how it is measured."""
     return {
         "offline_updates": run.offline_updates,
         "online_steps": run.online_steps,
-        "paper_offline_updates": cell.paper_offline_updates,
-        "paper_online_steps": cell.paper_online_steps,
+        "paper_offline_updates": paper_offline,
+        "paper_online_steps": paper_online,
+        "evaluation_episodes": run.option("evaluation_episodes"),
+        "evaluate_online_every": run.option("evaluate_online_every"),
         "finished": run.finished,
-        "shortened": cell.shortened,
+        "shortened": shortened,
+        "minutes": minutes_of(run),
     }
 
 
-def _came_from(run: Run, folder: Path) -> Row:
+def minutes_of(run: Run) -> float | None:
+    """Wall-clock time of all commands that it took, as far as it was noted: the clock starts anew with each."""
+    times = [float(row["elapsed_s"]) for row in run.speed if row.get("elapsed_s") is not None]
+    ends = [last for last, following in itertools.pairwise([*times, 0.0]) if following < last]
+    return round(sum(ends) / 60.0, 1) if ends else None
+
+
+def came_from(run: Run, provenance: Mapping[str, Any]) -> Row:
+    """Code, machine, command and data behind a run."""
     versions = run.config.get("versions", {})
-    noted = folder / PROVENANCE
-    provenance = json.loads(noted.read_text()) if noted.is_file() else {}
     return {name: versions.get(name, "") for name in VERSIONS} | {
         "command": run.config.get("command", ""),
         "dataset": provenance.get("dataset", ""),

@@ -1,31 +1,34 @@
-"""How a cell of ours stands to the paper's. One rule, and every mark in tables and page comes from it.
+"""How a cell of ours stands to the paper's. One rule, and every mark in tables and pages comes from it.
 
-A cell is *reproduced within its interval* where, for each number that the paper prints, our 95% bootstrap interval
-over seeds holds it. The paper prints rounded means without their spread, so the interval is ours alone, widened by
-half of the last digit printed. With fewer updates or environment steps than the paper's protocol, at any scale but
-`paper`, or with a single seed (which has no interval), a cell is *at reduced scale*, whatever its numbers.
+*Agrees*: for each number that the paper prints, our 95% bootstrap interval over seeds meets the paper's, which is its
+printed mean widened by half of the last digit (it prints no spread). *Better* or *worse*: some number lies outside, on
+that side; worse where some are on each. *Not decided*: fewer than four seeds, a scale that is not the paper's, code
+from before a correction, less than a fifth of the paper's updates or a twentieth of its steps; and whatever more of
+them could still turn round: with fewer than the paper's, a number that is worse, or better where its own score falls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from calql.experiments.analysis.evaluations import Result
 from calql.experiments.cells import CellStatus
-from calql.experiments.paper.numbers import ROUNDING
+from calql.experiments.paper.numbers import ROUNDING, Number
 from calql.results.statistics import Estimate
 
-Pair = tuple[Estimate | None, float | None]  # ours, the paper's
+FEWEST_SEEDS = 4
+LEAST_OFFLINE, LEAST_ONLINE = 0.2, 0.05  # shares of the paper's updates and steps
 
 
 class Mark(Enum):
     """What is said of a cell: in words, as a sign for narrow tables, and as a CSS class."""
 
-    REPRODUCED = ("reproduced within its interval", "=")
-    DIFFERS = ("differs", "≠")
-    REDUCED = ("at reduced scale", "~")
+    AGREES = ("agrees with the paper", "=")
+    BETTER = ("better than the paper", "+")
+    WORSE = ("worse than the paper", "!")
+    NOT_DECIDED = ("not decided", "~")
     NOT_RUN = ("not run", "-")
     NO_NUMBER = ("no number in the paper", "*")
 
@@ -36,6 +39,9 @@ class Mark(Enum):
     @property
     def css(self) -> str:
         return self.name.lower().replace("_", "-")
+
+
+GRAVEST = (Mark.WORSE, Mark.NOT_DECIDED, Mark.BETTER, Mark.AGREES)  # the first that any number has is the cell's
 
 
 @dataclass(frozen=True)
@@ -49,17 +55,64 @@ class Verdict:
         return f"{self.mark.words} ({self.reason})" if self.reason else self.mark.words
 
 
-def judge(result: Result | None, status: CellStatus | None, pairs: Sequence[Pair]) -> Verdict:
-    """The verdict on a cell from what is known of it and its numbers beside the paper's."""
+def judge(
+    result: Result | None,
+    status: CellStatus | None,
+    ours: Mapping[Number, Estimate],
+    paper: Mapping[Number, float],
+    numbers: Sequence[Number],
+    older: str = "",
+) -> Verdict:
+    """The verdict on a cell from what is known of it and its numbers beside the paper's; `older`: than a correction."""
     if result is None or not result.finished:
         return Verdict(Mark.NOT_RUN, _why_not(status, result))
-    if shortened := _shortened(result):
-        return Verdict(Mark.REDUCED, shortened)
-    known = [(ours, paper) for ours, paper in pairs if ours is not None and paper is not None]
+    if undecided := _undecided(result, older):
+        return Verdict(Mark.NOT_DECIDED, undecided)
+    known = [number for number in numbers if number in ours and number in paper]
     if not known:
         return Verdict(Mark.NO_NUMBER)
-    inside = all(ours.covers(paper, ROUNDING) for ours, paper in known)
-    return Verdict(Mark.REPRODUCED if inside else Mark.DIFFERS)
+    found = {number: _compared(number, result, ours[number], paper) for number in known}
+    mark = next(mark for mark in GRAVEST if mark in [each.mark for each in found.values()])
+    told = [
+        f"{number}{': ' if each.reason else ''}{each.reason}" for number, each in found.items() if each.mark is mark
+    ]
+    return Verdict(mark, "" if mark is Mark.AGREES else "; ".join(told))
+
+
+def _compared(number: Number, result: Result, ours: Estimate, paper: Mapping[Number, float]) -> Verdict:
+    """One number by itself."""
+    if ours.covers(paper[number], ROUNDING):
+        return Verdict(Mark.AGREES)
+    better = (ours.value < paper[number]) if number == "regret" else (ours.value > paper[number])
+    less = shares_in_words(result, offline_only=number == "before")
+    if less and not better:
+        return Verdict(Mark.NOT_DECIDED, f"worse, with {less}")
+    falls = number != "before" and paper.get("after", 0.0) < paper.get("before", 0.0)
+    if less and falls:
+        return Verdict(Mark.NOT_DECIDED, f"better, with {less}, where the paper's falls online")
+    return Verdict(Mark.BETTER if better else Mark.WORSE)
+
+
+def shares_in_words(result: Result, *, offline_only: bool = False) -> str:
+    """How much less than the paper's updates and steps a cell has; nothing where it has as many."""
+    pairs = [("updates", result.run.offline_updates, result.paper_offline)]
+    pairs += [] if offline_only else [("steps", result.run.online_steps, result.paper_online)]
+    return " and ".join(f"{_share(ours, paper)} of the {what}" for what, ours, paper in pairs if ours < paper)
+
+
+def _undecided(result: Result, older: str) -> str:
+    """What keeps the whole cell from deciding, in words."""
+    count = len(result.run.seeds)
+    if older:
+        return f"made before {older}"
+    if count < FEWEST_SEEDS:
+        return "one seed has no interval" if count == 1 else f"{count} seeds"
+    if result.scale != "paper":
+        return result.shortened or f"scale {result.scale}"
+    run = result.run
+    enough = run.offline_updates >= LEAST_OFFLINE * result.paper_offline
+    enough = enough and run.online_steps >= LEAST_ONLINE * result.paper_online
+    return "" if enough else shares_in_words(result)
 
 
 def _why_not(status: CellStatus | None, result: Result | None) -> str:
@@ -69,11 +122,5 @@ def _why_not(status: CellStatus | None, result: Result | None) -> str:
     return f"{status.state}: {status.reason}" if status.reason else status.state
 
 
-def _shortened(result: Result) -> str:
-    """In words; nothing for a cell of the paper's length with seeds enough for an interval."""
-    if len(result.run.seeds) < 2:
-        return "one seed has no interval"
-    if not result.reduced:
-        return ""
-    run = result.run
-    return result.shortened or f"{run.offline_updates:,} updates offline, {run.online_steps:,} steps online"
+def _share(ours: int, paper: int) -> str:
+    return f"{ours / paper:.0%}" if ours >= 0.01 * paper else f"{ours / paper:.1%}"

@@ -236,8 +236,13 @@ class Evaluations:
             self._unwritten[self.restored[-1].place] = self.restored[-1]
 
     def reopen(self) -> None:
-        """Seeds that had come to their end and have steps before them again are evaluated further."""
+        """Seeds that had come to their end and have steps before them again are evaluated further.
+
+        Of logs alone, an end between two evaluations is none of those that are due by the interval.
+        """
         c, options = self._counters, self._options
+        if self._plan.assess is not None:
+            c.evaluations[:] = np.minimum(c.evaluations, c.gradient_steps // options.evaluate_offline_every + 1)
         again = (c.evaluated_at == NEVER_AGAIN) & (c.env_steps < options.online_steps)
         c.evaluated_at[again] = c.env_steps[again] // options.evaluate_online_every
 

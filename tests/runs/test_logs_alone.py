@@ -17,7 +17,7 @@ from calql.cli import main
 from calql.data import load
 from calql.domains.own.logs import action_bounds
 from calql.engine.run import Run
-from calql.results import Silent, read_rows
+from calql.results import Silent, logs_tables, read_rows, read_runs
 from calql.results.logs_alone import WARNING, best, lead
 from calql.results.report import write_report
 from calql.runs import preparation, record
@@ -103,12 +103,39 @@ def test_interrupted_it_goes_on_to_the_same_rows(run: Path, tmp_path: Path) -> N
     assert read_rows(folder / "metrics.jsonl") == read_rows(run / "metrics.jsonl")
 
 
+def test_a_finished_run_goes_on_as_if_it_had_been_asked_for_more(run: Path, tmp_path: Path) -> None:
+    """Rows are those of the longer run from its start; an end between two evaluations stands beside them."""
+    data, options = run.parent / "corridor.npz", {**OPTIONS, "seeds": 1}
+    short = calql.train(dataset=data, offline=True, out=tmp_path / "run", **{**options, "offline_updates": 15}).folder
+    assert not (short / "policy-at-switch").exists()  # there is no switch
+    assert calql.resume(short, offline_updates=20).finished
+    found = read_rows(short / "metrics.jsonl")
+    assert [(row["update"], row["phase"], row["switch"]) for row in found] == [
+        (update, "offline", False) for update in (0, 10, 15, 20)
+    ]
+    longer = [row for row in read_rows(run / "metrics.jsonl") if row["seed"] == 0]
+    for one, other in zip((found[0], found[1], found[3]), longer, strict=True):
+        assert {name: one[name] for name in SAID} == pytest.approx({name: other[name] for name in SAID}, rel=1e-4)
+    with pytest.raises(UserError, match="it must be 0 with --offline"):
+        calql.resume(short, online_steps=10)
+
+
 def test_the_report_and_the_terminal_say_what_to_take_and_what_is_not_known(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = write_report([run], tmp_path / "page.html").read_text()
     assert "From the logs alone, take seed" in page
     assert "Nothing was tried in the world" in page
+    last = read_rows(run / "metrics.jsonl")[-2:]
+    card = logs_tables.results(["mine"], read_runs(run), [0])
+    assert [cell.text for cell in card.grid.heads] == ["run", "take", "value", "logged", "distance²", "Q", "return"]
+    taken = next(row for row in last if row["seed"] == best(last))
+    assert card.grid.rows[0][2].text == f"{taken['fqe_value']:.3g}"
+    assert card.grid.rows[0][2].below == f"{taken['fqe_low']:.3g} to {taken['fqe_high']:.3g}"
+    assert card.grid.rows[0][2].text in page[page.index('id="results"') :]
+    assert "worst early" not in page  # of scores there are none
+    assert main(["report", str(run), "--out", str(tmp_path / "other.html")]) == 0
+    assert "Values from the logs alone" in capsys.readouterr().out
     monkeypatch.setenv("COLUMNS", "200")
     words = [f"--{name.replace('_', '-')}" for name in OPTIONS]
     pairs = zip(words, (np.atleast_1d(value) for value in OPTIONS.values()), strict=True)
@@ -116,7 +143,7 @@ def test_the_report_and_the_terminal_say_what_to_take_and_what_is_not_known(
     command = ["train", "--dataset", str(run.parent / "corridor.npz"), "--offline", "--out", str(tmp_path / "again")]
     assert main([*command, *given, "--action-low", "-2", "--action-high", "2"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "(take this)" in said
+    assert "(take)" in said
     assert WARNING in said
     assert "score" not in said
     assert json.loads((tmp_path / "again" / "policy" / "policy.json").read_text())["action"]["low"] == -2.0

@@ -15,6 +15,7 @@ from calql.runs import request
 from calql.runs.changes import noted
 from calql.runs.origins import origins_of, resolve, resumed
 from calql.runs.request import Choice
+from calql.system.cores import available_cores
 from calql.system.errors import UserError
 
 
@@ -89,7 +90,12 @@ def test_the_machine_stands_above_a_method_and_below_you() -> None:
 
 def test_an_accelerator_gets_the_papers_size() -> None:
     assert fitting("gpu") == PAPER
-    assert "--preset paper" in fitting("cpu").note
+    assert fitting("gpu").notes() == []
+    cores = available_cores()
+    (note,) = fitting("cpu").notes()
+    assert f"--preset paper trains networks of 256 units with batches of 256 for {100_000:,} updates" in note
+    assert f"here some {15 / cores:,.0f} hours for its {RunOptions().seeds} seeds before it goes online" in note
+    assert "online" not in fitting("cpu").notes(online=False)[0]
 
 
 def test_a_reference_value_that_the_data_ask_for() -> None:

@@ -11,7 +11,7 @@ import tyro
 from rich.console import Console
 
 from calql.cli.parse import parse
-from calql.results import read_runs, result_table, summarise
+from calql.results import logs_alone, logs_tables, read_runs, result_table, summarise
 from calql.system.errors import shown
 
 
@@ -31,7 +31,12 @@ def run(command: str, words: Sequence[str]) -> int:
     options = parse(ReportOptions, words, command=command)
     folders = [Path(name) for name in options.runs]
     console = Console()
-    console.print(result_table([summarise(run) for folder in folders for run in read_runs(folder)]))
+    runs = [run for folder in folders for run in read_runs(folder)]
+    for each in (run for run in runs if logs_alone.assessed(run.rows)):
+        console.print(logs_tables.logs_table(each.rows))
+    played = [summarise(run) for run in runs if not logs_alone.assessed(run.rows)]
+    if played:
+        console.print(result_table(played))
     written = write_report(folders, None if options.out is None else Path(options.out))
     console.print(shown(f"report: {written}"), soft_wrap=True, markup=False)
     return 0

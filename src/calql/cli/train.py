@@ -20,7 +20,7 @@ from calql.cli.parse import Words, made, read_words
 from calql.domains.own.tasks import ScoreKind
 from calql.domains.registry import COMPARED, DEFAULT
 from calql.engine.options import RunOptions
-from calql.results import Progress, Silent, logs_alone, read_runs, result_table, summarise
+from calql.results import Progress, Silent, logs_alone, logs_tables, read_runs, result_table, summarise
 from calql.results.arms import in_words, split_vary
 from calql.results.live import Live
 from calql.runs import life as training
@@ -264,8 +264,9 @@ def _finish(outcome: training.Outcome, *, films: bool) -> int:
     """The result table, films and the report; of a run that was stopped the table alone, which takes no time."""
     console = Console()
     folder: Path = outcome.folder
-    if logs_alone.assessed(outcome.rows):
-        console.print(logs_alone.logs_table(outcome.rows))
+    valued = logs_alone.assessed(outcome.rows)
+    if valued:
+        console.print(logs_tables.logs_table(outcome.rows))
         console.print(shown(f"{logs_alone.lead(outcome.rows)} {logs_alone.WARNING}"), markup=False, highlight=False)
     elif outcome.rows:
         _print_results(folder, console)
@@ -281,7 +282,7 @@ def _finish(outcome: training.Outcome, *, films: bool) -> int:
             markup=False,
         )
         return CODES[outcome.stopped_by]
-    if films:
+    if films and not valued:
         _film(folder, console)
     if outcome.rows:
         from calql.results.report import write_report

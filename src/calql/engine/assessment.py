@@ -12,8 +12,9 @@ import numpy as np
 from calql.data import Dataset
 from calql.methods.base import Method, Policy
 from calql.methods.reference import Fit, MonteCarlo, over_episodes
+from calql.methods.reference.closeness import closeness
 from calql.methods.reference.fqe import actions_of, estimates, fit_policies
-from calql.methods.vocabulary import ACTION_DISTANCE, BEHAVIOUR_VALUE, FQE_HIGH, FQE_LOW, FQE_VALUE
+from calql.methods.vocabulary import BEHAVIOUR_VALUE, FQE_HIGH, FQE_LOW, FQE_VALUE
 from calql.networks.acting import in_float32
 from calql.system.errors import UserError
 
@@ -31,20 +32,16 @@ class Assessment:
     def __call__(self, policies: Policy) -> list[dict[str, Any]]:
         """Numbers for the row of each policy [policy, ...]: they follow from the policies and the data alone."""
         acting = jax.tree.map(jnp.asarray, in_float32(policies))
-        starts = self.held_out.observations[self.held_out.episode_starts]
-        fitted = fit_policies(self.fit, actions_of(self.method, acting, self.fit.data.next_observations))
-        valued = estimates(fitted(starts, actions_of(self.method, acting, starts)))
-        distances = np.square(actions_of(self.method, acting, self.held_out.observations) - self.held_out.actions)
-        behaviour = float(np.mean(self._returns[self.held_out.episode_starts]))
+        held_out, data = self.held_out, self.fit.data
+        starts = held_out.episode_starts
+        allowed = None if held_out.action_masks is None else held_out.action_masks[starts]
+        first = actions_of(self.method, acting, held_out.observations[starts], allowed)
+        after = actions_of(self.method, acting, data.next_observations, data.next_action_masks)
+        valued = estimates(fit_policies(self.fit, after)(held_out.observations[starts], first))
+        behaviour = float(np.mean(self._returns[starts]))
         return [
-            {
-                FQE_VALUE: each.value,
-                FQE_LOW: each.low,
-                FQE_HIGH: each.high,
-                BEHAVIOUR_VALUE: behaviour,
-                ACTION_DISTANCE: float(distance.mean()),
-            }
-            for each, distance in zip(valued, distances, strict=True)
+            {FQE_VALUE: each.value, FQE_LOW: each.low, FQE_HIGH: each.high, BEHAVIOUR_VALUE: behaviour, **near}
+            for each, near in zip(valued, closeness(self.method, acting, held_out), strict=True)
         ]
 
     @property

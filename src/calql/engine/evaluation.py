@@ -248,10 +248,15 @@ class Evaluations:
             self._unwritten[self.restored[-1].place] = self.restored[-1]
 
     def reopen(self) -> None:
-        """Seeds that had come to their end and have steps before them again are evaluated further."""
-        c = self._counters
+        """Seeds that had come to their end and have steps before them again are evaluated further.
+
+        Of logs alone, an end between two evaluations is none of those that are due by the interval.
+        """
+        c, options = self._counters, self._options
+        if self._plan.assess is not None:
+            c.evaluations[:] = np.minimum(c.evaluations, c.gradient_steps // options.evaluate_offline_every + 1)
         again = (c.evaluated_at == NEVER_AGAIN) & (c.env_steps < self._plan.last_step)
-        c.evaluated_at[again] = c.env_steps[again] // self._options.evaluate_online_every
+        c.evaluated_at[again] = c.env_steps[again] // options.evaluate_online_every
 
     def replay(self, pool: Pool) -> None:
         """Play it again."""

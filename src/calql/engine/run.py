@@ -62,6 +62,7 @@ class Run:
         self.output = Output(plan, folder, display, sinks)
         self.checkpoints = Checkpoints(folder / CHECKPOINTS)
         self.online = False
+        self.ended = False  # of logs alone: the offline phase is all there is, and it has had its last evaluation
         self.counters = Counters.zeros(self._count)
         self.collector = self._source()
         self.evaluations = Evaluations(plan, self.counters)
@@ -144,6 +145,8 @@ class Run:
     @property
     def finished(self) -> bool:
         """Every seed has had its steps and its updates, and its last evaluation has begun."""
+        if self.plan.assess is not None:
+            return self.ended
         return self.online and not np.any(self.collector.unfinished | ~self._idle | self.evaluations.due)
 
     @property
@@ -177,7 +180,7 @@ class Run:
         done = int(self.counters.gradient_steps[0])
         target, interval = self.options.offline_updates, self.options.evaluate_offline_every
         if done >= target:
-            self._switch()
+            self._switch() if self.plan.assess is None else self._end_without_switch()
             return
         due = self.counters.evaluations[0] <= done // interval
         policies = self._begin_evaluation(np.full(self._count, due))
@@ -225,6 +228,11 @@ class Run:
         self.online = True
         self.output.phase(online=True)
         self.save()
+
+    def _end_without_switch(self) -> None:
+        """Of logs alone: nothing changes but that it is over, so that more updates may follow another day."""
+        self._play_evaluations(self._begin_evaluation(np.ones(self._count, bool)))
+        self.ended = True
 
     def _switched(self, state: Any) -> tuple[Any, Any]:
         method, _ = self.plan.method.switch(jax.tree.map(lambda leaf: leaf[0], state))
@@ -449,6 +457,7 @@ class Run:
             | self.evaluations.pack()
         )
         arrays |= {"online": np.array(self.online), "rows": np.array(self.output.rows_written)}
+        arrays |= {"ended": np.array(self.ended)} if self.ended else {}
         arrays["returns"] = self.returns
         if filled:
             arrays |= pack("replay", first_rows(self.replay.rows, filled))
@@ -475,6 +484,7 @@ class Run:
         self.health = self._shards.shared_out(self.health.restored(arrays))
         self.returns = arrays.get("returns", self.returns)
         self.counters.restore(arrays)
+        self.ended = "ended" in arrays and int(self.counters.gradient_steps[0]) >= self.options.offline_updates
         policies = self.program.policies(self.learning.state)
         self.collector.restore(arrays, policies)
         self.stepper.restore(arrays, policies)

@@ -16,6 +16,7 @@ AVERAGE_Q = "average_q"  # these two are of the same logged pairs, measured at e
 AVERAGE_RETURN_TO_GO = "average_return_to_go"
 FQE_VALUE, FQE_LOW, FQE_HIGH = "fqe_value", "fqe_low", "fqe_high"  # these are of runs without an environment
 BEHAVIOUR_VALUE, ACTION_DISTANCE = "behaviour_value", "action_distance"
+HELD_OUT_AGREEMENT, HELD_OUT_LIKELIHOOD = "held_out_agreement", "held_out_likelihood"
 BOUND_RATE = "bound_rate"
 ENTROPY = "entropy"
 
@@ -56,6 +57,18 @@ METRICS: dict[str, Meaning] = {
         "squared action",
         "cloning",
         "Squared distance to held-out actions",
+    ),
+    HELD_OUT_AGREEMENT: Meaning(
+        "share of held-out steps in which the policy chooses the logged action",
+        "share",
+        "cloning",
+        "Agreement with held-out actions",
+    ),
+    HELD_OUT_LIKELIHOOD: Meaning(
+        "mean log-probability of the actions of held-out episodes under the policy",
+        "nats",
+        "cloning",
+        "Log-likelihood of held-out actions",
     ),
     "average_q_batch": Meaning("mean Q of the pairs that were drawn", "return", signal="value"),
     "average_target": Meaning("mean TD target", "return", signal="value"),

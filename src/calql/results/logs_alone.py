@@ -5,33 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from rich import box
-from rich.table import Table
-
-from calql.methods.vocabulary import (
-    ACTION_DISTANCE,
-    AVERAGE_Q,
-    AVERAGE_RETURN_TO_GO,
-    BEHAVIOUR_VALUE,
-    FQE_HIGH,
-    FQE_LOW,
-    FQE_VALUE,
-)
+from calql.methods.vocabulary import BEHAVIOUR_VALUE, FQE_HIGH, FQE_LOW, FQE_VALUE
 from calql.results.arms import Member, by_member, in_words, member_of
 from calql.results.metrics import Row
 
 RULE = "highest lower end of its value by fitted Q evaluation, at its last evaluation; of equals, the first"
-COLUMNS = ("", "value", "95% interval", "logged", "distance²", "Q", "return")
-CAPTION = (
-    "On held-out episodes. value: of the policy, by fitted Q evaluation. logged: what the episodes came to. distance²: "
-    "of the policy's action to the logged one, bounds at -1 and 1. Q, return: of logged states and actions, on average."
-)
 WARNING = (
     "Nothing was tried in the world: a value by fitted Q evaluation is a network's estimate from the logs. It may be "
-    "far too high where the policy does what nobody logged (see the distance of its actions), its interval is of the "
+    "far too high where the policy does what nobody logged (see how near its actions stay), its interval is of the "
     "starts of held-out episodes and not of that error, and it says nothing of states that the logs lack. Try a policy "
     "with care before you rely on it."
 )
+SAME_LOGS = "values compare only where logs, held-out episodes, rewards and discount are the same"
 
 
 def assessed(rows: Sequence[Row]) -> dict[Member, Row]:
@@ -65,33 +50,6 @@ def lead(rows: Sequence[Row]) -> str:
         f"From the logs alone, take {in_words(chosen)} ({RULE}): its value is {_value(found[chosen])}, that of the "
         f"logged behaviour on the same held-out episodes {found[chosen][BEHAVIOUR_VALUE]:.3g}.{beside}"
     )
-
-
-def logs_table(rows: Sequence[Row]) -> Table:
-    """For the terminal: one line a seed."""
-    table = Table(
-        title="Values from the logs alone",
-        caption=CAPTION,
-        title_style="bold",
-        caption_style="dim",
-        caption_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-    )
-    for name in COLUMNS:
-        table.add_column(name, justify="right" if name else "left", no_wrap=bool(name))
-    chosen = best(rows)
-    for member, row in by_member(assessed(rows)):
-        table.add_row(
-            in_words(member) + (" (take this)" if member == chosen else ""),
-            f"{row[FQE_VALUE]:.3g}",
-            f"{row[FQE_LOW]:.3g} to {row[FQE_HIGH]:.3g}",
-            f"{row[BEHAVIOUR_VALUE]:.3g}",
-            f"{row[ACTION_DISTANCE]:.3g}",
-            "-" if row.get(AVERAGE_Q) is None else f"{row[AVERAGE_Q]:.3g}",
-            f"{row[AVERAGE_RETURN_TO_GO]:.3g}",
-        )
-    return table
 
 
 def _value(row: Mapping[str, float]) -> str:

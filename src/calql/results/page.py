@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from calql.results import charts, content, films, html, interactive, maps
+from calql.results import charts, content, films, html, interactive, logs_tables, maps
 from calql.results.diagnosis import Finding, diagnose
 from calql.results.divergence import stories
 from calql.results.headline import comparison, headline, resolution
+from calql.results.logs_alone import SAME_LOGS, WARNING, assessed
 from calql.results.panels import BAND, Sheet
 from calql.results.plots import sheets
 from calql.results.runs import Run, labels
 from calql.results.summary import Summary, summarise
 from calql.system.errors import UserError, shown
 
-FIRST = ("score", "q-values")  # what is seen first: the dip, and the values behind it
+FIRST = ("score", "values", "q-values")  # what is seen first: the dip, and the values behind it
 READING = f"{BAND} Thin: each seed. Press a name to hide it, twice to see it alone."
 Found = TypeVar("Found")
 
@@ -61,8 +62,7 @@ def report_page(material: Material, page: Path | None, *, live: bool = False) ->
         lead=lead,
         notes=notes,
         tiles=[] if several else content.tiles(summaries[0]),
-        results=content.results(names, summaries, _colours(runs)),
-        seeds=content.seeds(names, summaries),
+        **_results(names, runs, summaries),
         findings=[*damaged, *_findings(names, runs, summaries)],
         stories=content.stories_of_divergence(told, name_runs=several),
         figures=_figures(material),
@@ -74,6 +74,13 @@ def report_page(material: Material, page: Path | None, *, live: bool = False) ->
         script=interactive.script(),
         live=live,
     )
+
+
+def _results(names: Sequence[str], runs: Sequence[Run], summaries: Sequence[Summary]) -> dict[str, Any]:
+    """Scores; of runs that nobody could play, what their logs say."""
+    if all(assessed(run.rows) for run in runs):
+        return {"results": logs_tables.results(names, runs, _colours(runs)), "seeds": logs_tables.seeds(names, runs)}
+    return {"results": content.results(names, summaries, _colours(runs)), "seeds": content.seeds(names, summaries)}
 
 
 def _figures(material: Material) -> list[Figures]:
@@ -94,7 +101,8 @@ def _together(first: Sequence[Sheet], prefix: str, most: int) -> charts.Drawn | 
     if not first:
         return None
     panels = [panel for sheet in first for panel in sheet.panels]
-    sheet = Sheet("first", "Through the switch", " ".join([READING, *(each.caption for each in first)]), panels, 2)
+    title = "On the logs alone" if any(sheet.name == "values" for sheet in first) else "Through the switch"
+    sheet = Sheet("first", title, " ".join([READING, *(each.caption for each in first)]), panels, 2)
     return charts.drawn(sheet, prefix=prefix, most=most)
 
 
@@ -162,6 +170,8 @@ def opening(names: Sequence[str], runs: Sequence[Run], summaries: Sequence[Summa
     each = [f"{name}: {headline(run, s)}" for name, run, s in zip(names, runs, summaries, strict=True)]
     if len({run.task for run in runs}) > 1:
         return f"{len(runs)} runs on different tasks: scores compare only within a task.", each
+    if all(assessed(run.rows) for run in runs):
+        return f"{len(runs)} runs valued from the logs alone; {SAME_LOGS}.", [*each, WARNING]
     return comparison(names, summaries), each
 
 
@@ -181,5 +191,5 @@ def _colours(runs: Sequence[Run]) -> list[int]:
 def summary_of(runs: Sequence[Run]) -> dict[str, Any]:
     """For JSON: of the one run in a folder, or of the arms in it by their names."""
     if not runs[0].arm:
-        return summarise(runs[0]).as_dict()
-    return {"arms": {run.arm: summarise(run).as_dict() for run in runs}}
+        return summarise(runs[0]).as_dict() | logs_tables.as_dict(runs[0])
+    return {"arms": {run.arm: summarise(run).as_dict() | logs_tables.as_dict(run) for run in runs}}

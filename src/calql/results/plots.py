@@ -9,7 +9,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from calql.methods.vocabulary import AVERAGE_Q, AVERAGE_RETURN_TO_GO, BOUND_RATE, in_family, of_panel
+from calql.methods.vocabulary import (
+    AVERAGE_Q,
+    AVERAGE_RETURN_TO_GO,
+    BEHAVIOUR_VALUE,
+    BOUND_RATE,
+    FQE_VALUE,
+    in_family,
+    of_panel,
+)
 from calql.methods.vocabulary import Panel as Family
 from calql.results.calibration import calibration_panels
 from calql.results.curves import Column, column, mean_of
@@ -18,7 +26,7 @@ from calql.results.panels import INK_PLACE, Kind, Line, Panel, Sheet, unit_range
 from calql.results.runs import Run, labels
 from calql.results.timeline import Timeline
 
-MEAN, REFERENCE = "mean over seeds", "return-to-go of the data"
+MEAN, REFERENCE, LOGGED = "mean over seeds", "return-to-go of the data", "logged behaviour"
 
 
 @dataclass(frozen=True)
@@ -58,14 +66,10 @@ class Runs:
             return []  # its mean is it
         return seed_lines(run, what, self.timeline, lambda at, seed: like(name, place, "seed"))
 
-    def references(self) -> list[Line]:
-        """The return-to-go that Q is held against: one for all runs where it is the same."""
-        what = column(AVERAGE_RETURN_TO_GO)
-        own = [
-            line
-            for run in self.runs
-            for line in mean_line(run, what, self.timeline, like(REFERENCE, INK_PLACE, "dashed"))
-        ]
+    def references(self, metric: str = AVERAGE_RETURN_TO_GO, name: str = REFERENCE) -> list[Line]:
+        """What the data came to, which values are held against: one for all runs where it is the same."""
+        what, look = column(metric), like(name, INK_PLACE, "dashed")
+        own = [line for run in self.runs for line in mean_line(run, what, self.timeline, look)]
         ends = [float(line.y[-1]) for line in own]
         if not own or np.ptp(ends) <= 1e-6 * max(np.abs(ends)):
             return own[:1]
@@ -76,6 +80,12 @@ def score(runs: Runs) -> Sequence[Panel]:
     """Normalised score over the whole run."""
     panel = runs.panel("Normalised score", column("score"))
     return [replace(panel, y_range=unit_range(panel.lines))]
+
+
+def values(runs: Runs) -> Sequence[Panel]:
+    """Of runs without an environment: what the policy would earn by fitted Q evaluation, beside what was logged."""
+    panel = runs.panel("Value by fitted Q evaluation", column(FQE_VALUE))
+    return [replace(panel, lines=[*panel.lines, *runs.references(BEHAVIOUR_VALUE, LOGGED)])] if panel.lines else []
 
 
 def price(runs: Runs) -> Sequence[Panel]:
@@ -131,6 +141,12 @@ PLOTS = (
         "score", "Score over training", score,
         "Left of the dashed line the policy learns from the data alone, right of it also from its own experience. A "
         "valley right after the line is unlearning: the method pays with what it had learned before it gets better.",
+    ),
+    Plot(
+        "values", "Value from the logs alone", values,
+        "What the policy would earn from the starts of held-out episodes, estimated from the logs by fitted Q "
+        "evaluation; dotted: what these episodes earned as they were logged. Nobody has played: where the policy does "
+        "what nobody logged, the estimate may be far too high.",
     ),
     Plot(
         "q-values", "Are the values calibrated?", q_values,

@@ -11,11 +11,11 @@ from calql.engine.options import RunOptions
 from calql.runs.origins import resumed
 from calql.system.errors import UserError
 
-GROW = ("online_steps", "offline_updates")  # more of the same; offline updates only before the switch
+GROW = ("online_steps", "offline_updates")  # more of the same; offline updates before the switch, or of logs alone
 FREE = ("devices", "workers", "checkpoint_minutes", "step_timeout", "block")  # change nothing, devices last digits
 ALLOWED = (
-    "more --online-steps, or more --offline-updates before the switch, --devices, --workers, --checkpoint-minutes, "
-    "--step-timeout, --block"
+    "more --online-steps, more --offline-updates before the switch or of logs alone, --devices, --workers, "
+    "--checkpoint-minutes, --step-timeout, --block"
 )
 COMPARED: dict[str, tuple[str, ...]] = {  # parts of config.json that follow from code, and which of them count
     "rewards": (),

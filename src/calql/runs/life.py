@@ -274,7 +274,7 @@ def resume(
         trust_run(folder)
     with _stops(watching) as stops, owned(folder), stops.telling(partial(_note_end, folder)):
         if finished(folder) and not _goes_on(folder, changes, played=handed_in is None):
-            watching.display.message("the run is finished: nothing is left to do (more --online-steps extend it)")
+            watching.display.message(f"the run is finished: nothing is left to do (more {_longer(folder)} extend it)")
             return Outcome(folder, finished=True, reason="finished")
         clean(folder)
         experiment, config = record.from_config(
@@ -326,6 +326,8 @@ def _goes_on(folder: Path, changes: Mapping[str, Any], *, played: bool) -> bool:
             where=str(folder),
             mend="give the project more episodes: calql round add, then calql round train",
         )
+    if changes.get("offline_updates", 0) > config["run"]["offline_updates"] and not _of_logs_alone(config):
+        raise _too_late(folder)
     if not has_checkpoint(folder):
         raise UserError(
             "is finished and its checkpoints are gone, so it cannot be extended",
@@ -335,16 +337,29 @@ def _goes_on(folder: Path, changes: Mapping[str, Any], *, played: bool) -> bool:
     return True
 
 
+def _of_logs_alone(config: Mapping[str, Any]) -> bool:
+    return bool(config["choice"].get("offline"))
+
+
+def _longer(folder: Path) -> str:
+    """What a finished run is extended by."""
+    return "--offline-updates" if _of_logs_alone(record.read_config(folder)) else "--online-steps"
+
+
+def _too_late(folder: Path) -> UserError:
+    return UserError(
+        "more --offline-updates come too late: the run has gone online",
+        where=str(folder),
+        mend="extend it with --online-steps",
+    )
+
+
 def _take_up(run: Run, folder: Path, display: Display) -> None:
     """From the newest checkpoint; from the beginning, where none was written yet."""
     if run.checkpoints.latest is not None:
         run.restore()
         if run.online and run.options.offline_updates > record.read_config(folder)["run"]["offline_updates"]:
-            raise UserError(
-                "more --offline-updates come too late: the run has gone online",
-                where=str(folder),
-                mend="extend it with --online-steps",
-            )
+            raise _too_late(folder)
         run.output.metrics.truncate(run.output.rows_written)
         return
     if any(row.get("phase") == "online" for row in read_rows(folder / METRICS)):

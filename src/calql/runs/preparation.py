@@ -18,7 +18,7 @@ from calql.data.dictionaries import in_form
 from calql.data.findings import require_sound
 from calql.data.packing import large_cameras
 from calql.data.rewards import RewardRule
-from calql.domains.own.logs import action_bounds
+from calql.domains.own import logs
 from calql.domains.own.tasks import MakeEnv, made_env
 from calql.domains.registry import Task
 from calql.engine import devices
@@ -97,7 +97,7 @@ def prepare(
     if task.logs_alone and not handed_in:
         require(run.online_steps == 0, "online_steps", run.online_steps, "0 with --offline: there is no environment")
     if action_space is None and task.logs_alone:
-        action_space, compared = action_bounds(data, choice.action_low, choice.action_high)
+        action_space, compared = logs.action_space(data, choice.action_low, choice.action_high)
         warnings += compared
     elif action_space is None:
         probe = probe and not run.real

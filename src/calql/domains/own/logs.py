@@ -25,13 +25,9 @@ def logs_task(
     data: Dataset, name: str, *, reward_scale: float = 1.0, reward_shift: float = 0.0, size: Size = PAPER
 ) -> tuple[Task, list[str]]:
     """Described by its data; also what was assumed, in words."""
-    if data.discrete:
-        raise UserError(
-            "logs of discrete actions cannot be valued without an environment", where="--offline",
-            mend="give an environment with --env; --online-steps 0 trains on the logs alone",
-        )  # fmt: skip
     failure, reference, assumed = assumptions(data)
-    notes = [*([size.note] if size.note else []), *assumed]
+    size = size.of_choices() if data.discrete else size
+    notes = [*size.notes(online=False), *assumed]
     task = outline(
         name,
         size,
@@ -40,6 +36,7 @@ def logs_task(
         score=NormalisedReturn(*logged_range(data)),
         rewards=RewardRule(reward_scale, reward_shift, failure),
         reference=reference,
+        discrete=data.discrete,
     )
     return task, notes
 
@@ -70,6 +67,48 @@ def name_of(dataset: str | None) -> str:
 
 def nothing() -> NoReturn:
     raise UserError("there is no environment", where="--offline", mend="this run was trained on its logs alone")
+
+
+def action_space(
+    data: Dataset, low: Sequence[float], high: Sequence[float]
+) -> tuple[spaces.Box | spaces.Discrete, list[str]]:
+    """What an environment would have said of actions: a box, or how many choices there are; and what was assumed."""
+    return choices(data, low, high) if data.discrete else action_bounds(data, low, high)
+
+
+def choices(data: Dataset, low: Sequence[float], high: Sequence[float]) -> tuple[spaces.Discrete, list[str]]:
+    """From the first to the last number: as given, as wide as the masks are, else as far as the data reach."""
+    masks = data.action_masks if data.action_masks is not None else data.next_action_masks
+    first, last = (_whole(bound, name) for bound, name in ((low, "--action-low"), (high, "--action-high")))
+    notes = []
+    if masks is not None:
+        first = first or 0
+        last = first + masks.shape[1] - 1 if last is None else last
+    if first is None or last is None:
+        first, last = _reach(data, first, last)
+        notes.append(
+            f"choices are taken from the data: {first} to {last}; "
+            "if your system has others, give them with --action-low and --action-high"
+        )
+    least, most = int(data.actions.min()), int(data.actions.max())
+    if first > least or last < most:
+        raise UserError(
+            f"logged actions go from {least} to {most}, and choices from {first} to {last}", where=data.source,
+            mend="give the first choice with --action-low and the last with --action-high",
+        )  # fmt: skip
+    return spaces.Discrete(last - first + 1, start=first), notes
+
+
+def _reach(data: Dataset, first: int | None, last: int | None) -> tuple[int, int]:
+    return int(data.actions.min()) if first is None else first, int(data.actions.max()) if last is None else last
+
+
+def _whole(given: Sequence[float], name: str) -> int | None:
+    if not given:
+        return None
+    if len(given) != 1 or given[0] != int(given[0]):
+        raise UserError(f"{name} is {_words(np.array(given))}", mend="of discrete actions it is one whole number")
+    return int(given[0])
 
 
 def action_bounds(data: Dataset, low: Sequence[float], high: Sequence[float]) -> tuple[spaces.Box, list[str]]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
 
 from calql.domains.base import Protocol
 from calql.system.cores import available_cores
+
+
+SEEDS = 4  # of a run, unless its user says
+PAPER_CORE_SECONDS = 0.54  # of processor time for an update of so many seeds at the paper's size (docs/own-data.md)
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,25 @@ class Size:
     protocol: Protocol
     machine: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
-    note: str = ""
+    cores: int = 0  # where it was made smaller for them
+
+    def of_choices(self) -> Size:
+        """For discrete actions, of which none is sampled."""
+        return replace(self, options={name: value for name, value in self.options.items() if name not in SAMPLES})
+
+    def notes(self, *, online: bool = True) -> list[str]:
+        """What was chosen, and what the paper's size would take here; nothing where it is the paper's."""
+        if not self.machine:
+            return []
+        small, large = self.protocol, PAPER.protocol
+        hours = large.offline_updates * PAPER_CORE_SECONDS / self.cores / 3600
+        steps = [f" and {each.online_steps:,} steps online" if online else "" for each in (small, large)]
+        return [
+            f"sized for {self.machine} unless you say otherwise: networks of 2 x 64 units, batches of "
+            f"{NETWORKS['batch_size']}, {small.offline_updates:,} updates{steps[0]}; --preset paper trains networks of "
+            f"256 units with batches of 256 for {large.offline_updates:,} updates{steps[1]}, which wants a GPU: here "
+            f"some {hours:,.0f} hours for its {SEEDS} seeds{' before it goes online' if online else ''}"
+        ]
 
 
 PAPER = Size(
@@ -41,9 +63,8 @@ NETWORKS: Mapping[str, Any] = {
     "policy_widths": (64, 64),
     "critic_widths": (64, 64),
     "batch_size": 128,
-    "sampled_actions": 4,
-    "backup_actions": 4,
 }
+SAMPLES: Mapping[str, Any] = {"sampled_actions": 4, "backup_actions": 4}  # of continuous actions alone
 
 
 def fitting(platform: str | None = None) -> Size:
@@ -52,13 +73,4 @@ def fitting(platform: str | None = None) -> Size:
         return PAPER
     cores = available_cores()
     machine = "one CPU core" if cores == 1 else f"{cores} CPU cores"
-    return Size(ON_A_CPU, machine, NETWORKS, _note(machine))
-
-
-def _note(machine: str) -> str:
-    small, large = ON_A_CPU, PAPER.protocol
-    return (
-        f"sized for {machine}: networks of 2 x 64 units, batches of 128, {small.offline_updates:,} updates and "
-        f"{small.online_steps:,} steps; --preset paper trains networks of 256 units with batches of 256 for "
-        f"{large.offline_updates:,} and {large.online_steps:,}, which wants a GPU"
-    )
+    return Size(ON_A_CPU, machine, {**NETWORKS, **SAMPLES}, cores)

@@ -49,7 +49,8 @@ def own_task(
     if not limit:
         raise UserError("the environment has no time limit", where=name, mend="give one with --episode-limit")
     failure, reference, assumed = assumptions(data)
-    notes = [*([size.note] if size.note else []), *assumed]
+    size = size.of_choices() if data.discrete else size
+    notes = [*size.notes(), *assumed]
     task = Task(
         name=name,
         domain="own",

@@ -4,6 +4,9 @@ Q of a policy is the fixed point of Q(s, a) = r + discount * Q(s', policy(s')). 
 logged steps, one for each policy and all of them as one program. The value of a policy is the mean of Q(s, policy(s))
 over the first states of episodes that the fit never saw, with an interval from resampling these episodes.
 
+Of discrete actions a policy is a row of probabilities for each state, one-hot where it is deterministic: the network
+gives Q of all choices and Q(s', policy) is the exact mean over them.
+
 What the numbers cannot tell: where a policy leaves the data, Q is the network's guess. The interval says how much the
 starts differ, not how wrong the fit may be.
 """
@@ -25,7 +28,7 @@ from calql.methods.base import Method, Policy, TimeStep
 from calql.methods.losses import backup, squared_error
 from calql.methods.optimise import ADAM, descend
 from calql.methods.reference.base import Fit, MonteCarlo, over_episodes
-from calql.networks import Critics, Spec, Style, make_encoder, move_towards, q_values
+from calql.networks import ChoiceCritics, Critics, Spec, Style, at_actions, make_encoder, move_towards, q_values
 
 BATCH = 256
 RATE = 3e-4
@@ -36,6 +39,7 @@ RESAMPLES = 2_000
 LEVEL = 0.95
 
 Floats = NDArray[np.float32]
+AnyCritics = Critics | ChoiceCritics
 
 
 class Rows(NamedTuple):
@@ -68,11 +72,11 @@ class Units:
 class PolicyValues:
     """Q of each policy, fitted."""
 
-    critics: Critics  # every leaf [policy, ...]
+    critics: AnyCritics  # every leaf [policy, ...]
     units: Units
 
     def __call__(self, observations: NDArray[Any], actions: Floats) -> Floats:
-        """Q [policy, row] of the actions that each policy takes [policy, row, action]."""
+        """Q [policy, row] of the actions that each policy takes [policy, row, action], or of their probabilities."""
         parts = [
             np.asarray(_values(self.critics, observations[rows], actions[:, rows]))
             for rows in chunks(len(observations))
@@ -89,7 +93,10 @@ class Estimate(NamedTuple):
 
 
 def fit_policies(fit: Fit, next_actions: Floats) -> PolicyValues:
-    """Q of policies that take `next_actions` [policy, row, action] in the states after the logged steps."""
+    """Q of policies that take `next_actions` [policy, row, action] in the states after the logged steps.
+
+    Of discrete actions: `next_actions` [policy, row, choice] are the probabilities of choices.
+    """
     data = fit.data
     returns = over_episodes(MonteCarlo(fit.rewards, fit.discount), fit)
     units = Units.of(fit, returns)
@@ -100,24 +107,25 @@ def fit_policies(fit: Fit, next_actions: Floats) -> PolicyValues:
     columns = (data.observations, data.actions, rewards.astype(np.float32), known, terminals, data.next_observations)
     rows = Rows(*(jnp.asarray(column) for column in columns))
     keys = jax.random.split(jax.random.key(fit.seed), len(next_actions))
-    spec = Spec.of(data.observations, data.actions, layout=data.layout)
+    spec = Spec.of(data.observations, data.actions, discrete=data.discrete, layout=data.layout)
     critics = jax.vmap(lambda key: _fresh(spec, fit.widths, key))(keys)
     train = partial(_train, fit.discount, units.possible, fit.updates)
     return PolicyValues(jax.jit(train)(critics, rows, jnp.asarray(next_actions), jax.random.key(fit.seed + 1)), units)
 
 
-def _fresh(spec: Spec, widths: tuple[int, ...], key: jax.Array) -> Critics:
+def _fresh(spec: Spec, widths: tuple[int, ...], key: jax.Array) -> AnyCritics:
     key_encoder, key_critic = jax.random.split(key)
     encoder, features = make_encoder(spec, key_encoder, standardise=not spec.image)
-    return Critics(encoder, features, spec.action_dim, widths, count=1, key=key_critic, style=Style(output_gain=1.0))
+    kind = ChoiceCritics if spec.discrete else Critics
+    return kind(encoder, features, spec.action_dim, widths, count=1, key=key_critic, style=Style(output_gain=1.0))
 
 
 def _train(
-    discount: float, possible: tuple[float, float], updates: int, critics: Critics, rows: Rows, after: Any, key: Any
-) -> Critics:
+    discount: float, possible: tuple[float, float], updates: int, critics: AnyCritics, rows: Rows, after: Any, key: Any
+) -> Any:
     """Adam steps on batches that all policies share: first towards logged returns, then by TD."""
 
-    def loss(critic: Critics, slow: Critics, batch: Rows, acted: jax.Array, learns: jax.Array) -> jax.Array:
+    def loss(critic: AnyCritics, slow: AnyCritics, batch: Rows, acted: jax.Array, learns: jax.Array) -> jax.Array:
         following = _q(slow, batch.next_observations, acted)
         target = jnp.clip(backup(batch.rewards, batch.terminals, discount, following), *possible)
         return jnp.mean(
@@ -128,7 +136,7 @@ def _train(
         picked = jax.random.randint(jax.random.fold_in(key, index), (BATCH,), 0, len(rows.rewards))
         batch = jax.tree.map(lambda column: column[picked], rows)
 
-        def one(critic: Critics, slow: Critics, adam: Any, acted: jax.Array) -> Any:
+        def one(critic: AnyCritics, slow: AnyCritics, adam: Any, acted: jax.Array) -> Any:
             gradient = jax.grad(loss)(critic, slow, batch, acted, index >= START * updates)
             critic, adam = descend(gradient, adam, critic, RATE)
             return critic, move_towards(slow, critic, jnp.float32(TARGET_RATE)), adam
@@ -140,29 +148,40 @@ def _train(
     return jax.lax.fori_loop(0, updates, step, start)[0]
 
 
-def _q(critic: Critics, observations: jax.Array, actions: jax.Array) -> jax.Array:
-    return q_values(critic, critic.encode(observations), actions)[0]
+def _q(critic: AnyCritics, observations: jax.Array, actions: jax.Array) -> jax.Array:
+    """Q [row] of actions [row, action]; of probabilities [row, choice], its exact mean."""
+    features = critic.encode(observations)
+    if isinstance(critic, ChoiceCritics):
+        return at_actions(critic.of_choices(features), actions)[0]
+    return q_values(critic, features, actions)[0]
 
 
 @jax.jit
-def _values(critics: Critics, observations: jax.Array, actions: jax.Array) -> jax.Array:
+def _values(critics: AnyCritics, observations: jax.Array, actions: jax.Array) -> jax.Array:
     return jax.vmap(_q, in_axes=(0, None, 0))(critics, observations, actions)
 
 
 # -- what policies do in logged states --------------------------------------------------------------------
 
 
-def actions_of(method: Method, policies: Policy, observations: NDArray[Any]) -> Floats:
-    """The deterministic actions [policy, row, action] of policies [policy, ...] that look at the observation alone."""
+def actions_of(
+    method: Method, policies: Policy, observations: NDArray[Any], masks: NDArray[np.bool_] | None = None
+) -> Floats:
+    """The deterministic actions [policy, row, action] of policies [policy, ...] that look at the observation alone.
 
-    def act(policy: Policy, observation: jax.Array) -> jax.Array:
-        step = TimeStep(observation, jnp.float32(0.0), jnp.int32(0))
+    Of discrete actions, one-hot rows among those that `masks` [row, choice] allow.
+    """
+
+    def act(policy: Policy, observation: jax.Array, mask: jax.Array | None) -> jax.Array:
+        step = TimeStep(observation, jnp.float32(0.0), jnp.int32(0), mask)
         return method.act(policy, method.start(policy), step, jax.random.key(0), explore=False)[0]
 
-    every = jax.jit(jax.vmap(jax.vmap(act, in_axes=(None, 0)), in_axes=(0, None)))
-    return np.concatenate(
-        [np.asarray(every(policies, observations[rows])) for rows in chunks(len(observations))], axis=1
-    )
+    every = jax.jit(jax.vmap(jax.vmap(act, in_axes=(None, 0, 0)), in_axes=(0, None, None)))
+    parts = [
+        np.asarray(every(policies, observations[rows], None if masks is None else masks[rows]))
+        for rows in chunks(len(observations))
+    ]
+    return np.concatenate(parts, axis=1)
 
 
 def chunks(count: int) -> list[slice]:

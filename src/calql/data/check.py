@@ -14,6 +14,7 @@ from calql.data.actions import LIMIT, normalise_actions
 from calql.data.choices import MASK, mask_in, one_hot
 from calql.data.dataset import Dataset
 from calql.system.errors import UserError
+from calql.system.walk import moments
 
 RESETS = 8
 STEPS = 200
@@ -247,7 +248,7 @@ def _start_warnings(dataset: Dataset, trial: _Trial) -> list[str]:
     if dataset.observations.ndim != 2:
         return []
     firsts = dataset.observations[dataset.episode_starts]
-    spread = dataset.observations.std(axis=0, dtype=np.float64) + 1e-3
+    spread = moments(dataset.observations)[1] + 1e-3
     beyond = np.maximum(firsts.min(axis=0) - trial.starts, trial.starts - firsts.max(axis=0)) / spread
     far = np.flatnonzero(np.median(beyond, axis=0) > FAR_START)
     if far.size == 0:

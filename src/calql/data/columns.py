@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from calql.data.dataset import MASKS, Bools, Floats, Ints
 from calql.system.errors import UserError
+from calql.system.walk import chunks
 
 REQUIRED = ("observations", "actions", "rewards")
 ENDS = ("terminals", "timeouts", "episode_lengths")
@@ -209,22 +210,33 @@ def flag_column(raw: NDArray[Any], name: str, source: str) -> Bools:
     return values.astype(np.bool_)
 
 
-def check_finite(values: NDArray[Any], name: str, source: str, on_problem: OnProblem = stop) -> None:
+def check_finite(values: Any, name: str, source: str, on_problem: OnProblem = stop) -> None:
     """Which column holds values that are not finite, from which row on, and how many."""
-    if values.dtype.kind != "f" or np.isfinite(values).all():
+    rows, count, nans = bad_values(values)
+    if not count:
         return
-    bad = ~np.isfinite(values)
-    rows = np.flatnonzero(bad.reshape(len(values), -1).any(axis=1))
-    nans = int(np.isnan(values).sum())
-    what = "NaN" if nans == bad.sum() else "NaN or inf" if nans else "inf"
+    what = "NaN" if nans == count else "NaN or inf" if nans else "inf"
     on_problem(
         UserError(
-            f"'{name}' holds {counted(int(bad.sum()), f'{what} value')} in {counted(len(rows), 'row')}, "
+            f"'{name}' holds {counted(count, f'{what} value')} in {counted(len(rows), 'row')}, "
             f"the first in row {rows[0]}",
             where=source,
             mend="leave out the episodes that hold them, or record them again",
         )
     )
+
+
+def bad_values(values: Any) -> tuple[Ints, int, int]:
+    """Rows with values that are not finite, how many such values there are, and how many of them are NaN."""
+    rows: list[Ints] = [np.zeros(0, np.int64)]
+    count = nans = 0
+    for part in chunks(values) if values.dtype.kind == "f" else ():
+        chunk = values[part]
+        bad = ~np.isfinite(chunk)
+        if bad.any():
+            rows.append(part.start + np.flatnonzero(bad.reshape(len(chunk), -1).any(axis=1)))
+            count, nans = count + int(bad.sum()), nans + int(np.isnan(chunk).sum())
+    return np.concatenate(rows), count, nans
 
 
 def counted(number: int, noun: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from calql.data.stored import Stored, picked
 from calql.system.errors import UserError
 
 Floats = NDArray[np.float32]
@@ -40,6 +41,9 @@ class Dataset:
 
     The two ends are different things: after a terminal step nothing more can be earned, after a
     truncated one only the recording stopped, and the value goes on.
+
+    Observations may be columns that stay on disk (`calql.data.stored`): any index gives an array, and who needs all
+    rows walks them by chunks.
     """
 
     observations: NDArray[np.float32] | NDArray[np.uint8]  # [row, ...]; images stay uint8
@@ -112,10 +116,10 @@ class Dataset:
         return replace(
             self,
             faults=(),
-            observations=self.observations[rows],
+            observations=picked(self.observations, rows),
             actions=self.actions[rows],
             rewards=self.rewards[rows],
-            next_observations=self.next_observations[rows],
+            next_observations=picked(self.next_observations, rows),
             terminals=self.terminals[rows],
             truncated=self.truncated[rows],
             **{name: mask[rows] for name, mask in self.masks.items()},
@@ -130,6 +134,17 @@ class Dataset:
             by_episode.setdefault(fault.episode, []).append(fault)
         faults = [f._replace(episode=new) for new, old in enumerate(episodes) for f in by_episode.get(int(old), ())]
         return replace(self.select(rows), faults=tuple(faults))
+
+    @property
+    def stored(self) -> bool:
+        """Whether observations stay on disk."""
+        return isinstance(self.observations, Stored)
+
+    def in_memory(self) -> Dataset:
+        """The same with every column in memory."""
+        seen: Any = np.asarray(self.observations)
+        after: Any = np.asarray(self.next_observations)
+        return replace(self, observations=seen, next_observations=after)
 
     def next_actions(self) -> tuple[NDArray[Any], Bools]:
         """The logged action after each row, and whether there is one.

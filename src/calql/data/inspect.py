@@ -13,6 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from calql.data.columns import bad_values
 from calql.data.dataset import Bools, Dataset, Part
 from calql.data.findings import LAST_TERMINAL, constant_features, duplicate_rows, findings
 
@@ -113,7 +114,7 @@ def successes(dataset: Dataset) -> Bools | None:
 
 
 def not_finite(dataset: Dataset) -> dict[str, int]:
-    counts = {name: int((~np.isfinite(getattr(dataset, name))).sum()) for name in COLUMNS}
+    counts = {name: bad_values(getattr(dataset, name))[1] for name in COLUMNS}
     return {name: count for name, count in counts.items() if count}
 
 

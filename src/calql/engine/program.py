@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from calql.engine import mixing
 from calql.engine.counters import Counts
 from calql.engine.health import Health, Stands, are_sound, duplicate, keep_sound, newly_lost
 from calql.engine.replay import Replay, insert
+from calql.engine.stream import Stream, Window
 from calql.methods.base import Method, Metrics, Spec, TimeStep, Transitions
 
 Arrays = list[jax.Array]
@@ -33,12 +35,12 @@ class Learning(NamedTuple):
 class UpdateInputs(NamedTuple):
     """What a block of updates draws from. Arrays [seed, ...] but for the logged rows."""
 
-    rows: tuple[Transitions, Replay]
+    rows: tuple[Transitions | Stream, Replay]
     keys: jax.Array
     shares: NDArray[np.int32]  # rows of a batch that are logged ones
     first: NDArray[np.int32]  # where logged rows begin
     returns: NDArray[np.float32] | None  # least and largest possible, for a method that bounds its targets
-    stands: Stands  # where each seed stands before them
+    stands: Stands  # where each seed stands before them: gradient steps, environment steps
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Program:
     def train(
         self,
         learning: Learning,
-        logged: Transitions,
+        logged: Transitions | Window,
         replay: Replay,
         keys: jax.Array,
         from_logged: jax.Array,
@@ -88,6 +90,8 @@ class Program:
 
         `returns` [seed, 2], least and largest possible, go into each batch where a method asks for them.
 
+        `logged` are all logged rows, or those that these updates draw, brought from elsewhere.
+
         With `rounds`, that many are gone through, whatever is due: who gives a GPU a loop of a length known to the
         compiler need not stay to count.
         """
@@ -102,9 +106,11 @@ class Program:
             first: jax.Array,
             left: jax.Array,
             returns: jax.Array | None,
+            logged: Transitions | Window,
         ) -> Learning:
-            key_batch, key_update = jax.random.split(jax.random.fold_in(key, learning.updates))
-            batch = mixing.draw(key_batch, logged, replay, from_logged, first, mixing.batch_shape(self.method))
+            key_batch, key_update = mixing.update_keys(key, learning.updates)
+            source = logged.at(learning.updates) if isinstance(logged, Window) else logged
+            batch = mixing.draw(key_batch, source, replay, from_logged, first, mixing.batch_shape(self.method))
             if returns is not None:
                 batch = batch._replace(returns=jnp.broadcast_to(returns, (self.method.minibatches, 2)))
             state, metrics = self.method.update(learning.state, batch, key_update)
@@ -112,12 +118,13 @@ class Program:
             after = Learning(state, learning.updates + 1, sums, learning.counts + 1)
             return jax.tree.map(lambda new, old: jnp.where(left > 0, new, old), after, learning)
 
+        each = (0, 0, 0, 0, 0, 0, 0, 0 if isinstance(logged, Window) else None)  # all seeds draw from the same rows
         leaves, structure = jax.tree.flatten(learning)
         together = _scalars_together(leaves) if len(due) == 1 else []
 
         def step(index: jax.Array, packed: Arrays) -> Arrays:
             learning = jax.tree.unflatten(structure, _apart(packed, together))
-            after = jax.vmap(one)(learning, replay, keys, from_logged, first, due - index, returns)
+            after = jax.vmap(one, each)(learning, replay, keys, from_logged, first, due - index, returns, logged)
             return _joined(jax.tree.leaves(after), together)
 
         last = jnp.max(due) if rounds is None else rounds
@@ -142,13 +149,25 @@ class Program:
 
     def looped(self, learning: Learning, given: UpdateInputs, calls: Counts, *, loop: int | None) -> Learning:
         """After `calls` [seed] updates of each seed; takes the memory of `learning`."""
-        most = int(calls.max())
-        for done in range(0, most, loop or max(most, 1)):
-            due = np.clip(calls - done, 0, loop or most).astype(np.int32)
+        logged, replay = given.rows
+        rest = given.keys, given.shares
+        for due, rows, rounds in self._pieces(logged, given, calls, loop):
             learning = self.train(
-                learning, *given.rows, given.keys, given.shares, due, given.first, given.returns, rounds=loop
+                learning, rows, replay, *rest, due.astype(np.int32), given.first, given.returns, rounds=rounds
             )
         return learning
+
+    def _pieces(
+        self, logged: Transitions | Stream, given: UpdateInputs, calls: Counts, loop: int | None
+    ) -> Iterator[tuple[Counts, Transitions | Window, int | None]]:
+        """The updates by parts that the device is given at a time: how many of each seed, and what they draw from."""
+        if isinstance(logged, Stream):
+            done = given.stands[0].astype(np.int64) // self.method.minibatches
+            yield from logged.pieces(done, calls, given.first, given.shares, loop)
+            return
+        most = int(calls.max())
+        for before in range(0, most, loop or max(most, 1)):
+            yield np.clip(calls - before, 0, loop or most), logged, loop
 
     def _to_the_last_sound(
         self, learning: Learning, given: UpdateInputs, index: int, most: int

@@ -20,7 +20,7 @@ from calql.engine.episodes import Episode
 from calql.engine.evaluation import Evaluations
 from calql.engine.health import Health, duplicate, lost_in, require_sound
 from calql.engine.maps import BEFORE, END, FIRST, Maps, states_of
-from calql.engine.mixing import offline_rows
+from calql.engine.mixing import batch_shape, offline_rows
 from calql.engine.output import Output
 from calql.engine.plan import Plan, Probe
 from calql.engine.program import Learning, Program, UpdateInputs, clear_sums, insert_all, short_part, whole_loops
@@ -29,9 +29,10 @@ from calql.engine.rollout import RolloutSetup
 from calql.engine.speed import DeviceWatch, Stopwatch
 from calql.engine.stepwise import Stepper
 from calql.engine.stop import PATIENCE_S, Never, Stop
+from calql.engine.stream import Stream
 from calql.engine.sweep import by_arm
 from calql.engine.workers import Pools
-from calql.methods.base import Policy
+from calql.methods.base import Policy, Transitions
 from calql.results import Display, Row, Sink
 from calql.results.arms import Member, in_words
 from calql.system.errors import Diverged
@@ -81,6 +82,7 @@ class Run:
         self.stepper = Stepper(plan, setup, self.counters)
         self._pools = Pools(setup, plan.workers, self._count * self.options.trajectories, stop.asked)
         self._watches, self._device = {"offline": Stopwatch(), "online": Stopwatch()}, DeviceWatch()
+        self._stream: Stream | None = None
         self._dispatcher = ThreadPoolExecutor(1, thread_name_prefix="calql-dispatcher")
         self._short = short_part(self.options.block)
         self._block = self.options.block // self._short * self._short
@@ -269,8 +271,16 @@ class Run:
         shares = np.array(self._logged_shares(first), np.int32)
         stands = c.gradient_steps.astype(np.int32), c.env_steps.astype(np.int32)
         returns = self.returns if self.program.method.bounds_targets else None
-        rows = self.plan.inputs.logged, self.replay
+        rows = self._logged, self.replay
         return UpdateInputs(rows, self._update_keys, shares, first.astype(np.int32), returns, stands)
+
+    @property
+    def _logged(self) -> Transitions | Stream:
+        """The logged rows on the device, or what brings them there."""
+        inputs, shape = self.plan.inputs, batch_shape(self.program.method)
+        if inputs.streamed and (self._stream is None or self._stream.shape != shape):
+            self._stream = Stream(inputs.logged, shape, self._update_keys)
+        return self._stream or inputs.logged
 
     def _logged_shares(self, first: Counts) -> list[int]:
         """Rows of each seed's batches that are drawn from logged data."""
@@ -469,5 +479,7 @@ class Run:
         self._pools.close()
         self.stepper.close()
         self._dispatcher.shutdown()
+        if self._stream is not None:
+            self._stream.close()
         self._device.close()
         self.output.close()

@@ -12,6 +12,7 @@ import numpy as np
 
 from calql.networks.encoder import ImageEncoder
 from calql.networks.mlp import Precision
+from calql.system.walk import moments
 
 SPREAD_FLOOR = 1e-3  # TD3+BC's
 
@@ -33,8 +34,7 @@ class Spec:
         shape, dim = observations.shape[1:], actions.shape[1]
         if observations.dtype == np.uint8:
             return cls(shape, dim, image=True, discrete=discrete)
-        flat = observations.astype(np.float64)
-        centre, spread = (tuple(float(x) for x in column) for column in (flat.mean(axis=0), flat.std(axis=0)))
+        centre, spread = (tuple(float(x) for x in column) for column in moments(observations))
         return cls(shape, dim, mean=centre, std=spread, discrete=discrete)
 
 

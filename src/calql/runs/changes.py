@@ -12,10 +12,10 @@ from calql.runs.origins import resumed
 from calql.system.errors import UserError
 
 GROW = ("online_steps", "offline_updates")  # more of the same; offline updates only before the switch
-FREE = ("workers", "checkpoint_minutes", "step_timeout", "block")  # change nothing in the results
+FREE = ("workers", "checkpoint_minutes", "step_timeout", "block", "stream")  # change nothing in the results
 ALLOWED = (
     "more --online-steps, or more --offline-updates before the switch, --workers, --checkpoint-minutes, "
-    "--step-timeout, --block"
+    "--step-timeout, --block, --stream"
 )
 COMPARED: dict[str, tuple[str, ...]] = {  # parts of config.json that follow from code, and which of them count
     "rewards": (),

@@ -21,6 +21,7 @@ from calql.domains.own.tasks import MakeEnv, made_env
 from calql.domains.registry import Task
 from calql.engine.memory import require_memory
 from calql.engine.options import RunOptions
+from calql.engine.placement import placed
 from calql.engine.plan import Plan, make_plan
 from calql.methods import check_combination, make_method, method_entry
 from calql.runs.request import Choice, check_methods_options
@@ -91,7 +92,8 @@ def prepare(
         probe = probe and not run.real
         task, action_space, observation_space, compared = _checked(task, data, probe=probe, limit=run.action_limit)
         warnings += compared
-    data = _as_learnt(data, action_space, run)
+    data, told = placed(_as_learnt(data, action_space, run), run)
+    warnings += told
     members = dataclasses.replace(run, seeds=run.seeds * max(len(arms), 1))
     require_memory(method, data, members, task.episode_limit)
     return Prepared(

@@ -72,6 +72,8 @@ class BenchOptions(Checked):
     """With --stream, images of so many pixels a side in the place of vectors."""
     set: tuple[str, ...] = ()
     """Options of the engine for --run and --soak, as NAME=VALUE, for example lag=1."""
+    dataset: str | None = None
+    """Data for --run and --soak in the place of the task's own."""
     keep: str | None = None
     """Keep the folder of --run or --soak here; a run that is there already is gone on with. Of --stream, the data."""
     axes: tuple[str, ...] = tuple(AXES)
@@ -140,6 +142,8 @@ def _chosen(options: BenchOptions) -> Measure:
     asked = [name for name in subjects if getattr(options, name)]
     if len(asked) > 1:
         raise UserError(f"--{asked[0]} and --{asked[1]} exclude each other", mend="measure one after the other")
+    if options.dataset is not None and not (options.run or options.soak):
+        raise UserError("--dataset is for a whole run", mend="add --run MINUTES, or --soak MINUTES")
     if options.set and not (options.run or options.soak):
         mend = "options of the engine matter to a whole run: add --run MINUTES, or --soak MINUTES"
         raise UserError("--set without --run", mend=mend)
@@ -215,14 +219,22 @@ def _products(options: BenchOptions, learner: Any) -> list[dict[str, Any]]:
 def _whole_run(options: BenchOptions, learner: Any) -> list[dict[str, Any]]:
     changes = _changes(options, learner)
     return [
-        measure_run(options.task, options.method, {**changes, "seeds": seeds}, minutes=options.run, keep=_kept(options))
+        measure_run(
+            options.task,
+            options.method,
+            {**changes, "seeds": seeds},
+            minutes=options.run,
+            keep=_kept(options),
+            dataset=options.dataset,
+        )
         for seeds in options.seeds
     ]
 
 
 def _soak(options: BenchOptions, learner: Any) -> list[dict[str, Any]]:
     changes = {**_changes(options, learner), "seeds": options.seeds[-1]}
-    found = measure_soak(options.task, options.method, changes, minutes=options.soak, keep=_kept(options))
+    where = {"keep": _kept(options), "dataset": options.dataset}
+    found = measure_soak(options.task, options.method, changes, minutes=options.soak, **where)  # type: ignore[arg-type]
     _tell(in_a_line(found))
     return [found]
 

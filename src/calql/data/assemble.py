@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from calql.data.columns import (
     OnProblem,
     action_column,
+    bad_values,
     check_finite,
     counted,
     flag_column,
@@ -25,6 +26,7 @@ from calql.data.findings import not_finite
 from calql.data.reading import Reading
 from calql.data.recording import Column, Recording, Trouble, no_role
 from calql.data.reward_map import mapped_rewards
+from calql.data.stored import Stored, picked
 from calql.system.errors import UserError
 
 ONE_CAMERA = "choose one camera alone, or vectors: several cameras, or a camera with vectors, cannot be learnt yet"
@@ -43,9 +45,9 @@ class _Rows:
     episode: Ints  # of the recording, for each row
 
     def select(self, rows: NDArray[Any]) -> _Rows:
-        following = None if self.following is None else self.following[rows]
+        following = None if self.following is None else picked(self.following, rows)
         rest = (self.actions, self.rewards, self.terminals, self.timeouts, self.episode)
-        return _Rows(self.observations[rows], following, *(column[rows] for column in rest))
+        return _Rows(picked(self.observations, rows), following, *(column[rows] for column in rest))
 
 
 def assemble(recording: Recording, reading: Reading, source: str, on_problem: OnProblem = stop) -> Dataset:
@@ -145,7 +147,9 @@ def _vector(column: Column, name: str, source: str) -> Floats:
     values = column.load()
     if values.dtype.kind not in "fiub":
         raise UserError(f"'{name}' holds {_kind(values)}, not numbers", where=source, mend="choose other columns")
-    return to_float32(values.reshape(len(values), -1))
+    if isinstance(values, Stored) and values.ndim == 2:
+        return cast(Floats, to_float32(values))
+    return cast(Floats, to_float32(np.asarray(values).reshape(len(values), -1)))
 
 
 def _kind(values: NDArray[Any]) -> str:
@@ -185,7 +189,8 @@ def _following(
     if found[0].image or (len(found) == 1 and len(found[0].shape) > 1):
         values = observation_column(found[0].load(), "next observation", source)
     else:
-        values = np.concatenate([_vector(column, "next observation", source) for column in found], axis=1)
+        parts = [_vector(column, "next observation", source) for column in found]
+        values = np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0]
     if values.shape != observations.shape:
         raise UserError(
             f"next observations have shape {values.shape[1:]} and observations {observations.shape[1:]}",
@@ -220,7 +225,7 @@ def _transitions(rows: _Rows, source: str) -> tuple[_Rows, list[str]]:
     piece: Ints = (np.cumsum(ends) - ends)[chosen]
     last = np.append(piece[1:] != piece[:-1], True)
     kept = rows.select(chosen)
-    following = rows.observations[after[chosen]]
+    following = picked(rows.observations, after[chosen])
     return _closed(replace(kept, following=following), last), _left_out(rows, keep)
 
 
@@ -258,9 +263,8 @@ def _not_finite(rows: _Rows) -> list[Trouble]:
     found = []
     columns = {"observations": rows.observations, "actions": rows.actions, "rewards": rows.rewards}
     for name, values in columns.items():
-        if values.dtype.kind == "f":
-            bad = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
-            found += [Trouble(int(e), not_finite(name)) for e in np.unique(rows.episode[bad])]
+        bad, _, _ = bad_values(values)
+        found += [Trouble(int(e), not_finite(name)) for e in np.unique(rows.episode[bad])]
     return found
 
 

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calql.data.dataset import MASKS, Bools, Floats, Ints
+from calql.data.sources import as_float32
+from calql.data.stored import Stored
 from calql.system.errors import UserError
 from calql.system.walk import chunks
 
@@ -152,7 +154,8 @@ def same_length(lengths: Mapping[str, int], rows: int, source: str) -> None:
 
 def observation_column(raw: NDArray[Any], name: str, source: str) -> NDArray[Any]:
     """[row, ...]: float32, or uint8 where a row is an image."""
-    values = _numbers(raw, name, source)
+    values = raw if isinstance(raw, Stored) else np.asarray(raw)
+    _require_numbers(values, name, source)
     if values.ndim < 2 or 0 in values.shape[1:]:
         raise UserError(
             f"'{name}' has shape {values.shape}",
@@ -243,13 +246,19 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def to_float32(values: NDArray[Any]) -> Floats:
+def to_float32(values: Any) -> Any:
+    if isinstance(values, Stored):
+        return as_float32(values)
     with np.errstate(over="ignore"):  # what is too large becomes inf, and is reported as such
         return np.asarray(values, np.float32)
 
 
 def _numbers(raw: NDArray[Any], name: str, source: str) -> NDArray[Any]:
     values = np.asarray(raw)
+    _require_numbers(values, name, source)
+    return values
+
+
+def _require_numbers(values: Any, name: str, source: str) -> None:
     if values.dtype.kind not in "fiub":
         raise UserError(f"'{name}' holds {values.dtype}, not numbers", where=source, mend="store plain numeric arrays")
-    return values

@@ -186,6 +186,16 @@ def test_columns_that_do_not_go_together_are_refused(name: str, tmp_path: Path) 
         load(tmp_path / "a.columns")
 
 
+def test_inspect_tells_of_observations_that_changed(tmp_path: Path) -> None:
+    found = kept(pictures(), tmp_path)
+    assert not [error for error in describe(found).errors if "checksum" in error]
+    file = tmp_path / "kept.columns" / "frames.npy"
+    content = bytearray(file.read_bytes())
+    content[-100] ^= 1
+    file.write_bytes(bytes(content))
+    assert "not those that were written" in describe(load(tmp_path / "kept.columns")).errors[0]
+
+
 def test_a_newer_folder_is_refused(tmp_path: Path) -> None:
     write(corridor.demonstrations(2), tmp_path / "a.columns")
     about = tmp_path / "a.columns" / "columns.json"

@@ -24,6 +24,7 @@ from calql.engine.replay import Replay
 from calql.engine.stream import Stream
 from calql.methods.base import Transitions
 from calql.methods.reference import Fit, batches, fit_reference, over_episodes
+from calql.methods.reference.fqe import fit_policies
 from calql.runs.life import Watching, resume
 
 KEYS = jnp.stack([jax.random.key(seed) for seed in range(2)])
@@ -90,6 +91,22 @@ def test_loops_of_one_length_are_no_longer_than_a_window(streamed: Stream) -> No
     assert {loop for _, _, loop in found} == {3}
 
 
+def test_the_device_is_given_no_more_than_it_can_hold(streamed: Stream) -> None:
+    """Of windows that it has not done yet, there is one beside the one that it is given."""
+    waited: list[int] = []
+
+    class Mark:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def block_until_ready(self) -> None:
+            waited.append(self.number)
+
+    for number, _ in enumerate(pieces(streamed, [0, 0], [12, 12])):
+        streamed.used(Mark(number))  # type: ignore[arg-type]
+    assert waited == [0, 1]
+
+
 def test_windows_keep_to_their_room(monkeypatch: pytest.MonkeyPatch) -> None:
     row = 6 * 4  # numbers of one row
     monkeypatch.setattr(stream, "ROOM", 2 * 12 * row * 5)
@@ -119,7 +136,7 @@ def trained(method: Any, logged: Transitions | Stream, like: Transitions, blocks
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["odt", "awac"])  # stretches of episodes; optional columns
+@pytest.mark.parametrize("name", ["odt"])  # stretches of episodes, and columns of its own
 def test_a_streamed_program_is_the_same_to_the_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "LONGEST", 3)
     method = toy.tiny(name)
@@ -151,6 +168,18 @@ def test_a_run_on_data_on_disk_is_the_run_in_memory_also_when_stopped(
         np.testing.assert_array_equal(np.load(whole.folder / name)["q"], np.load(cut.folder / name)["q"])
 
 
+def test_policies_are_valued_to_the_same_from_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = corridor.demonstrations()
+    monkeypatch.setattr(batches, "ROOM", 2**16)
+    after = np.stack([np.full((len(data), 1), value, np.float32) for value in (0.5, -0.5)])
+    both = []
+    for each, streams in ((data, False), (places(data, tmp_path), True)):
+        fit = Fit(each, RewardRule(), 0.9, updates=20, widths=(8,), stream=streams)
+        both.append(fit_policies(fit, after)(each.observations[:9], after[:, :9]))
+    np.testing.assert_array_equal(*both)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sarsa", "regression"])
 def test_a_reference_value_is_fitted_to_the_same_from_disk(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

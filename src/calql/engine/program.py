@@ -155,6 +155,8 @@ class Program:
             learning = self.train(
                 learning, rows, replay, *rest, due.astype(np.int32), given.first, given.returns, rounds=rounds
             )
+            if isinstance(logged, Stream):
+                logged.used(duplicate(learning.updates))
         return learning
 
     def _pieces(

@@ -8,6 +8,7 @@ with all data on the device draws, to the bit, however updates are cut into bloc
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,7 +24,8 @@ from calql.engine import mixing
 from calql.engine.counters import Counts
 from calql.methods.base import Transitions
 
-ROOM = 2**27  # bytes of the windows of all seeds; there are at most three such rooms at a time
+ROOM = 2**27  # bytes of the windows of all seeds; there are at most four such rooms at a time
+AHEAD = 1  # windows that the device may still have to do when it is given another
 LONGEST = 200  # updates in a window
 
 Shape = tuple[int, ...]
@@ -70,6 +72,8 @@ class Stream:
         self._now: list[_Drawn | None] = [None] * len(self._keys)
         self._next: list[Future[_Drawn] | None] = [None] * len(self._keys)
         self._window: Window | None = None
+        self._used: jax.Array | None = None  # what the last updates from this window give
+        self._under_way: deque[jax.Array] = deque()  # and from the windows before
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="calql-stream")
 
     def pieces(
@@ -89,6 +93,10 @@ class Stream:
             yield due, self._together(), loop
             at = at + due
 
+    def used(self, mark: jax.Array) -> None:
+        """The window was given to the device: once `mark` is there, its memory is free again."""
+        self._used = mark
+
     def close(self) -> None:
         self._reader.shutdown(cancel_futures=True)
 
@@ -107,11 +115,20 @@ class Stream:
     def _together(self) -> Window:
         """The windows of all seeds as one; a seed that has had no updates to do yet shows another's."""
         if self._window is None:
+            self._wait()
             some = next(drawn for drawn in self._now if drawn is not None)
             every = [drawn or some for drawn in self._now]
             rows = jax.tree.map(lambda *parts: _stacked(parts), *(drawn.rows for drawn in every))
             self._window = Window(rows, np.array([drawn.first for drawn in every], np.int32))
         return self._window
+
+    def _wait(self) -> None:
+        """A device that is slower than the disk would be given windows until its memory is full."""
+        if self._used is not None:
+            self._under_way.append(self._used)
+            self._used = None
+        while len(self._under_way) > AHEAD:
+            self._under_way.popleft().block_until_ready()
 
     def _draw(self, seed: int, update: int, start: int, share: int) -> _Drawn:
         """A window, read and on its way to the device."""

@@ -208,7 +208,7 @@ CASES: list[tuple[str, str]] = [
     (f"{OWN} --reward ''", "--reward is ''"),
     (f"train --task point-maze-narrow --drop-bad-episodes {SMALL} --out new", "for a file or folder of your own"),
     ("data convert good.npz", "no to given"),
-    ("data convert good.npz new.zip", "end it in .npz"),
+    ("data convert good.npz new.zip", "end it in .columns, .npz"),
     ("data convert good.npz good.hdf5", "exists already"),
     ("data convert nan.npz new.npz", "'observations' holds"),
     ("data inspect not-a-run", "is a folder that no format knows"),

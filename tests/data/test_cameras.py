@@ -20,7 +20,7 @@ from format_samples import as_lerobot, as_robomimic, episodes, example, record, 
 from PIL import Image
 
 import corridor
-from calql.data import Dataset, Reading, load
+from calql.data import Dataset, Reading, load, sources, write
 from calql.data import check as check_env
 from calql.data.findings import episode_faults
 from calql.system.errors import UserError
@@ -89,6 +89,23 @@ def check(data: Dataset, walks: Dataset, tolerance: int) -> None:
 
 def test_a_film_of_lerobot(walks: Dataset, tmp_path: Path) -> None:
     check(load(filmed(walks, tmp_path), Reading(observations=("images.front",))), walks, 6)
+
+
+@pytest.mark.parametrize("kind", ["video", "pictures", "rlds", "robomimic"])
+def test_pictures_need_not_fit_into_memory(
+    kind: str, walks: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of a film are unpacked on disk, those of a table when they are asked for."""
+    monkeypatch.setattr(sources, "LARGE", 0)
+    make = {"video": filmed, "pictures": embedded, "rlds": rlds, "robomimic": robomimic}[kind]
+    name = {"rlds": "image", "robomimic": "agentview_image"}.get(kind, "images.front")
+    path, reading = make(walks, tmp_path), Reading(observations=(name,), scratch=str(tmp_path / "scratch"))
+    left = load(path, reading)
+    assert left.stored
+    check(left.in_memory(), walks, 6)
+    write(left, tmp_path / "left.columns")
+    check(load(tmp_path / "left.columns").in_memory(), walks, 6)
+    assert not list((tmp_path / "scratch").glob("*"))
 
 
 class Seen(corridor.Corridor):
@@ -187,13 +204,18 @@ def test_pictures_of_rlds(walks: Dataset, tmp_path: Path) -> None:
     assert np.array_equal(both.vectors, state.observations)
 
 
-def test_pictures_of_robomimic(walks: Dataset, tmp_path: Path) -> None:
-    path = as_robomimic(walks, tmp_path)
+def robomimic(walks: Dataset, folder: Path) -> Path:
+    path = as_robomimic(walks, folder)
     with h5py.File(path, "a") as file:
         for number, rows in enumerate(walks.episodes()):
             pictures = np.stack([picture(row) for row in range(rows.start, rows.stop + 1)])
             file[f"data/demo_{number}/obs/agentview_image"] = pictures[:-1]
             file[f"data/demo_{number}/next_obs/agentview_image"] = pictures[1:]
+    return path
+
+
+def test_pictures_of_robomimic(walks: Dataset, tmp_path: Path) -> None:
+    path = robomimic(walks, tmp_path)
     check(load(path, Reading(observations=("agentview_image",))), walks, 0)
     both = load(path, Reading(observations=("object", "agentview_image")))
     assert both.layout is not None

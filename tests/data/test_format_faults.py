@@ -33,6 +33,7 @@ import corridor
 from calql.data import Dataset, Reading, findings, load, write_minari
 from calql.data.findings import episode_faults
 from calql.data.formats import FORMATS
+from calql.data.formats.column_folder import write_columns
 from calql.data.write import d4rl_columns
 from calql.system import archives
 from calql.system.errors import UserError
@@ -190,8 +191,20 @@ def _ragged(path: Path) -> None:
 
 
 # Kind of mistake -> format -> how it is made, and what is said. Rows of a table have one length by their nature.
+def columns(edit: Callable[[Path], None]) -> Make:
+    """A folder of columns with one of them changed."""
+    return dropped(lambda data, folder: write_columns(data, folder / "bad.columns"), edit)
+
+
+def _npy_hollow(path: Path) -> None:
+    """Of a shape that is not that of its content."""
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (2**40,)})
+
+
 BAD: dict[str, dict[str, tuple[Make, str]]] = {
     "missing": {
+        "columns": (columns(lambda p: (p / "actions.npy").unlink()), "is no whole .npy file"),
         "npz": (npz(d4rl(without("action"))), "no 'actions' among its keys"),
         "hdf5": (hdf5(d4rl(without("action"))), "no 'actions' among its keys"),
         "minari": (minari(lambda group: _replaced(group, None)), "cannot be read"),
@@ -204,6 +217,7 @@ BAD: dict[str, dict[str, tuple[Make, str]]] = {
         "csv": (dropped(as_csv, _csv_without), "no column is called 'action_"),
     },
     "text": {
+        "columns": (columns(lambda p: np.save(p / "rewards.npy", np.array(["left"] * 69))), "is no whole .npy file"),
         "npz": (npz(d4rl(words)), "not numbers"),
         "hdf5": (hdf5(d4rl(words)), "not numbers"),
         "minari": (minari(lambda group: _replaced(group, np.full((5, 1), b"left"))), "not numbers|cannot be read"),
@@ -225,6 +239,7 @@ BAD: dict[str, dict[str, tuple[Make, str]]] = {
         ),
     },
     "lengths": {
+        "columns": (columns(lambda p: np.save(p / "rewards.npy", np.zeros(3, "f4"))), "does not go with the rest"),
         "npz": (npz(d4rl(short)), "lengths disagree"),
         "hdf5": (hdf5(d4rl(short)), "lengths disagree"),
         "minari": (minari(lambda group: _replaced(group, group["actions"][:-2])), "columns of different lengths"),
@@ -234,6 +249,7 @@ BAD: dict[str, dict[str, tuple[Make, str]]] = {
         "zarr": (dropped(as_zarr, _shorter_zarr), "'meta/episode_ends' goes to row"),
     },
     "hostile": {
+        "columns": (columns(lambda p: np.save(p / "rewards.npy", np.array([{}] * 69))), "is no whole .npy file"),
         "npz": (npz(lambda c: c.update(rewards=np.array([{}] * 4, object))), "never loaded"),
         "hdf5": (
             dropped(hdf5(lambda c: None), lambda p: _h5_link(p, "rewards")),
@@ -261,6 +277,7 @@ BAD: dict[str, dict[str, tuple[Make, str]]] = {
         "csv": (dropped(as_csv, lambda p: p.write_text("a,a\n1,2\n") and None), "two columns are called 'a'"),
     },
     "bomb": {
+        "columns": (columns(lambda p: _npy_hollow(p / "rewards.npy")), "its shape is not that of its content"),
         "npz": (lambda data, folder: _npz_bomb(folder), "unpacks from"),
         "hdf5": (dropped(hdf5(lambda c: None), lambda p: _hollow(p, "rewards", (2**22,))), "unpacks from"),
         "minari": (minari(lambda g: _replaced(g, None) or _hollow_in(g)), "unpacks from"),

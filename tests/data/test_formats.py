@@ -13,7 +13,7 @@ from format_samples import SAMPLES, Sample, sample
 from recordings import same_arrays
 
 import corridor
-from calql.data import Dataset, Reading, describe, load, write
+from calql.data import Dataset, Reading, describe, load, sources, write
 from calql.data.formats import FORMATS
 from calql.data.load import format_of
 from calql.system.errors import UserError
@@ -135,7 +135,22 @@ def test_an_unknown_column_is_told_with_the_known_ones(name: str, walks: Dataset
         load(path, sample(name).reading.__class__(observations=("no_such",)))
 
 
-@pytest.mark.parametrize("target", ["a.npz", "a.hdf5", "a.parquet", "minari:tests/again-v0"])
+@pytest.mark.parametrize("name", NAMES)
+def test_columns_that_are_left_on_disk_are_the_same(
+    name: str, walks: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `convert` reads, with columns of any size taken for large; nothing is left of what was unpacked."""
+    chosen, path = made(name, walks, tmp_path)
+    whole = load(path, chosen.reading).in_memory()
+    monkeypatch.setattr(sources, "LARGE", -1)
+    left = load(path, replace(chosen.reading, scratch=str(tmp_path / "scratch")))
+    assert left.stored == (name in ("npz", "hdf5", "zarr", "columns"))  # the others put vectors together
+    write(left, tmp_path / "left.columns")
+    same_arrays(load(tmp_path / "left.columns").in_memory(), whole)
+    assert not list((tmp_path / "scratch").glob("*"))
+
+
+@pytest.mark.parametrize("target", ["a.npz", "a.hdf5", "a.parquet", "a.columns", "minari:tests/again-v0"])
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_format_is_converted_to_those_that_are_written(
     name: str, target: str, walks: Dataset, tmp_path: Path
@@ -145,14 +160,14 @@ def test_every_format_is_converted_to_those_that_are_written(
     write(read, place)
     again = load(place)
     same_arrays(again, read)
-    if place.endswith(".parquet"):
+    if place.endswith((".parquet", ".columns")):
         assert again.parts == read.parts
     with pytest.raises(UserError, match="exists already"):
         write(read, place)
 
 
 def test_names_that_no_format_is_written_under(walks: Dataset, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"end it in \.npz, .*\.parquet.*or give minari:NAME"):
+    with pytest.raises(UserError, match=r"end it in \.columns, .*\.npz, .*\.parquet.*or give minari:NAME"):
         write(walks, tmp_path / "a.zarr")
 
 
@@ -177,7 +192,9 @@ def choices(data: Dataset, **masks: np.ndarray) -> Dataset:
     return replace(data, actions=np.arange(len(data), dtype=np.int64) % 3, **masks)
 
 
-@pytest.mark.parametrize("target", ["made.npz", "made.hdf5", "made.parquet", "minari:me/choices/made-v0"])
+@pytest.mark.parametrize(
+    "target", ["made.npz", "made.hdf5", "made.parquet", "made.columns", "minari:me/choices/made-v0"]
+)
 def test_discrete_actions_stay_what_they_are(target: str, walks: Dataset, tmp_path: Path) -> None:
     path = target if target.startswith("minari:") else str(tmp_path / target)
     data = choices(in_sequence(walks))
@@ -191,9 +208,9 @@ def test_masks_are_kept_or_refused(walks: Dataset, tmp_path: Path) -> None:
     allowed = np.ones((len(walks), 3), np.bool_)
     allowed[::2, 1] = np.arange(len(walks))[::2] % 3 == 1
     data = choices(in_sequence(walks), action_masks=allowed, next_action_masks=np.ones_like(allowed))
-    for name in ("made.npz", "made.hdf5"):
+    for name in ("made.npz", "made.hdf5", "made.columns"):
         write(data, tmp_path / name)
         np.testing.assert_array_equal(load(tmp_path / name).action_masks, allowed)
-    with pytest.raises(UserError, match=r"cannot keep masks of actions; end it in one of \.npz"):
+    with pytest.raises(UserError, match=r"cannot keep masks of actions; end it in one of \.columns, \.npz"):
         write(data, tmp_path / "made.parquet")
     assert not (tmp_path / "made.parquet").exists()

@@ -7,8 +7,8 @@ import pytest
 
 import corridor
 from calql.data import Dataset, split_at_jumps
-from calql.data import jumps as module
 from calql.runs import preparation, request
+from calql.system import walk
 
 
 def recording(kind: type = np.float32) -> Dataset:
@@ -31,7 +31,7 @@ def recording(kind: type = np.float32) -> Dataset:
 def test_an_episode_ends_where_the_next_row_does_not_follow(
     kind: type, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "CHUNK", chunk)
+    monkeypatch.setattr(walk, "AT_ONCE", chunk * recording(kind).observations[:1].nbytes)
     cut = split_at_jumps(recording(kind))
     assert cut.truncated.tolist() == [False, False, True, False, False, True]
     assert cut.terminals.tolist() == recording().terminals.tolist()  # a terminal stays one

@@ -76,7 +76,13 @@ def soak_options(task: str, method: str, given: Mapping[str, Any]) -> dict[str, 
 
 
 def measure_soak(
-    task: str, method: str, options: Mapping[str, Any], *, minutes: float, keep: Path | None = None
+    task: str,
+    method: str,
+    options: Mapping[str, Any],
+    *,
+    minutes: float,
+    keep: Path | None = None,
+    dataset: str | None = None,
 ) -> dict[str, Any]:
     """Train for so long in a folder that is thrown away, or kept, and say what the processes held meanwhile."""
     require_proc()
@@ -91,7 +97,7 @@ def measure_soak(
         folder = keep or Path(place) / "run"
         watching = training.Watching(display=position, max_minutes=minutes)
         with sampled(look, EVERY_S) as samples:
-            go_on(folder, task, method, chosen, watching)
+            go_on(folder, task, method, chosen, watching, dataset)
         MetricsLog(folder / SAMPLES).append([dataclasses.asdict(sample) for sample in samples])
         buffer, run = buffer_of(folder)
     return {"task": task, "method": method, "options": chosen, "workers": run.workers, **report(samples, buffer)}

@@ -12,9 +12,11 @@ import numpy as np
 
 from calql.engine.devices import Shards, shards_for
 from calql.engine.inputs import columns_of, on_device
+from calql.engine.mixing import batch_shape
 from calql.engine.options import RunOptions
 from calql.engine.program import Learning, Program, UpdateInputs, on_accelerator, short_part, whole_loops
 from calql.engine.replay import Replay, empty_like
+from calql.engine.stream import Stream
 from calql.methods import method_entry
 from calql.methods.base import Method, Spec, Transitions
 from calql.methods.reference import Trajectory
@@ -46,28 +48,41 @@ def random_data(shapes: Shapes, columns: frozenset[str]) -> Transitions:
 
 
 class Bench:
-    """A method on random data, ready to update: the program that trains, with half of each batch from its buffer.
+    """A method on data, random ones unless given, ready to update: the program that trains, with half of each batch
+    from its buffer, or another share.
 
     Its loops are those of a run: of any length on a CPU, of the one length `loop` on anything else.
     """
 
-    def __init__(self, name: str, options: Any, shapes: Shapes) -> None:
+    def __init__(
+        self, name: str, options: Any, shapes: Shapes, logged: Transitions | None = None, share: float = 0.5
+    ) -> None:
         method: Method = method_entry(name).make(options)
         self.minibatches, self._seeds = method.minibatches, shapes.seeds
         self.loop = short_part(RunOptions().block) if on_accelerator() else None
         shards = shards_for(shapes.devices, shapes.seeds)
-        self.program, self.logged = Program(method, shards), shards.copied(random_data(shapes, method.columns))
+        self.program, self.logged = Program(method, shards), _on_devices(logged, shapes, method, shards)
         keys = jax.random.split(jax.random.key(0), shapes.seeds)
-        state = self.program.start(keys, Spec((shapes.observation,), shapes.action))
+        seen = self.logged.observations
+        state = self.program.start(keys, Spec(seen.shape[1:], shapes.action, image=seen.dtype == np.uint8))
         learning = self.program.fresh(state, jnp.zeros(shapes.seeds, jnp.int32), self.logged)
         self.keys, self.learning = shards.shared_out((keys, learning))
         self.replay = _filled(self.logged, shapes.seeds, shards)
-        half, none = np.full(shapes.seeds, method.batch_size // 2, np.int32), np.zeros(shapes.seeds, np.int32)
+        logged_part = int(share * method.batch_size)
+        half, none = np.full(shapes.seeds, logged_part, np.int32), np.zeros(shapes.seeds, np.int32)
         returns = np.tile(np.array([-100.0, 100.0], np.float32), (shapes.seeds, 1)) if method.bounds_targets else None
+        self.done = none
         self._update_inputs = UpdateInputs((self.logged, self.replay), self.keys, half, none, returns, (none, none))
 
+    def stream(self) -> None:
+        """From now on, logged rows are brought from where they are."""
+        stream = Stream(self.logged, batch_shape(self.program.method), self.keys)
+        self._update_inputs = self._update_inputs._replace(rows=(stream, self.replay))
+
     def advance(self, learning: Learning, updates: int) -> Learning:
-        return self.program.looped(learning, self._update_inputs, np.full(self._seeds, updates), loop=self.loop)
+        given = self._update_inputs._replace(stands=(self.done, self.done))
+        self.done = self.done + np.int32(updates * self.minibatches)
+        return self.program.looped(learning, given, np.full(self._seeds, updates), loop=self.loop)
 
     def whole_loops(self, updates: int) -> int:
         """So many updates, or a few more, that no loop is gone through for nothing."""
@@ -107,9 +122,15 @@ def measure_updates(name: str, options: Any, shapes: Shapes, *, seconds: float =
     }
 
 
+def _on_devices(logged: Transitions | None, shapes: Shapes, method: Method, shards: Shards) -> Transitions:
+    """Rows that are given stay where they are; made-up ones go to every device."""
+    return shards.copied(random_data(shapes, method.columns)) if logged is None else logged
+
+
 def _filled(logged: Transitions, seeds: int, shards: Shards) -> Replay:
     """A small online buffer with real rows for each seed."""
-    rows = min(10_000, logged.rewards.shape[0])
+    image = logged.observations.dtype == np.uint8
+    rows = min(100 if image else 10_000, logged.rewards.shape[0])
     empty = empty_like(jax.tree.map(lambda column: column[0], logged), rows)
-    one = Replay(jax.tree.map(lambda column: column[:rows], logged), empty.inserted + rows)
+    one = Replay(jax.tree.map(lambda column: jnp.asarray(column[:rows]), logged), empty.inserted + rows)
     return shards.repeated(one, seeds)

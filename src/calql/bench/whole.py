@@ -22,7 +22,13 @@ PARTS = "bench.jsonl"  # in a folder that is kept: one row for each time the run
 
 
 def measure_run(
-    task: str, method: str, options: Mapping[str, Any], *, minutes: float, keep: Path | None = None
+    task: str,
+    method: str,
+    options: Mapping[str, Any],
+    *,
+    minutes: float,
+    keep: Path | None = None,
+    dataset: str | None = None,
 ) -> dict[str, Any]:
     """Train with the given options for at most `minutes`, in a folder that is thrown away, or kept.
 
@@ -32,7 +38,7 @@ def measure_run(
     with tempfile.TemporaryDirectory() as place:
         folder = keep or Path(place) / "run"
         before = len(read_rows(folder / SPEED))
-        outcome = go_on(folder, task, method, options, training.Watching(max_minutes=minutes))
+        outcome = go_on(folder, task, method, options, training.Watching(max_minutes=minutes), dataset)
         rows = read_rows(folder / SPEED)[before:]
         MetricsLog(folder / PARTS).append([{"wall_s": time.monotonic() - begun}])
         parts = [row["wall_s"] for row in read_rows(folder / PARTS)]
@@ -48,12 +54,17 @@ def measure_run(
 
 
 def go_on(
-    folder: Path, task: str, method: str, options: Mapping[str, Any], watching: training.Watching
+    folder: Path,
+    task: str,
+    method: str,
+    options: Mapping[str, Any],
+    watching: training.Watching,
+    dataset: str | None = None,
 ) -> training.Outcome:
-    """Start the run in the folder, or resume it if it is the same one."""
+    """Start the run in the folder, or resume it if it is the same one; on the task's own data, or on those given."""
     if folder.exists():
         _require_same(folder, task, method, options)
-    begin = partial(training.train, task, method=method, out=folder, watching=watching, **options)
+    begin = partial(training.train, task, dataset=dataset, method=method, out=folder, watching=watching, **options)
     return training.start_or_resume(folder, watching, begin)
 
 

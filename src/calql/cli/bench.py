@@ -9,6 +9,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from calql.bench.products import measure_products
 from calql.bench.scaling import measure_scaling
 from calql.bench.soak import in_a_line, measure_soak
 from calql.bench.start import measure_start
+from calql.bench.stream import measure_stream
 from calql.bench.updates import Shapes, measure_updates
 from calql.bench.whole import measure_run
 from calql.cli.given import method_kinds, options_given
@@ -72,10 +74,16 @@ class BenchOptions(Checked):
     """Train on the task for this many minutes: updates/s, steps/s and the share of time that the device waits."""
     soak: float = 0.0
     """Train on the task for this many minutes: does memory grow, and is that the replay buffer? (Linux)"""
+    stream: bool = False
+    """Updates/s with logged rows in memory and streamed from disk, in turns, and the memory that the host takes."""
+    camera: int = 0
+    """With --stream, images of so many pixels a side in the place of vectors."""
     set: tuple[str, ...] = ()
     """Options of the engine for --run and --soak, as NAME=VALUE, for example lag=1."""
+    dataset: str | None = None
+    """Data for --run and --soak in the place of the task's own."""
     keep: str | None = None
-    """Keep the folder of --run or --soak here; a run that is there already is gone on with."""
+    """Keep the folder of --run or --soak here; a run that is there already is gone on with. Of --stream, the data."""
     axes: tuple[str, ...] = tuple(AXES)
     """What --growth follows."""
     out: str | None = None
@@ -138,14 +146,19 @@ def _chosen(options: BenchOptions) -> Measure:
         "products": _products,
         "run": _whole_run,
         "soak": _soak,
+        "stream": _stream,
     }
     asked = [name for name in subjects if getattr(options, name)]
     if len(asked) > 1:
         raise UserError(f"--{asked[0]} and --{asked[1]} exclude each other", mend="measure one after the other")
+    if options.dataset is not None and not (options.run or options.soak):
+        raise UserError("--dataset is for a whole run", mend="add --run MINUTES, or --soak MINUTES")
     if options.set and not (options.run or options.soak):
         mend = "options of the engine matter to a whole run: add --run MINUTES, or --soak MINUTES"
         raise UserError("--set without --run", mend=mend)
-    if options.keep is not None and not (options.soak or (options.run and len(options.seeds) == 1)):
+    if options.camera and not options.stream:
+        raise UserError("--camera without --stream", mend="images are measured with --stream, or of a task with --run")
+    if options.keep is not None and not (options.soak or options.stream or (options.run and len(options.seeds) == 1)):
         mend = "add --run MINUTES and one number of --seeds, or --soak MINUTES"
         raise UserError("--keep is for one run", mend=mend)
     require_devices(options.devices)
@@ -227,16 +240,29 @@ def _products(options: BenchOptions, learner: Any) -> list[dict[str, Any]]:
 def _whole_run(options: BenchOptions, learner: Any) -> list[dict[str, Any]]:
     changes = _changes(options, learner)
     return [
-        measure_run(options.task, options.method, {**changes, "seeds": seeds}, minutes=options.run, keep=_kept(options))
+        measure_run(
+            options.task,
+            options.method,
+            {**changes, "seeds": seeds},
+            minutes=options.run,
+            keep=_kept(options),
+            dataset=options.dataset,
+        )
         for seeds in options.seeds
     ]
 
 
 def _soak(options: BenchOptions, learner: Any) -> list[dict[str, Any]]:
     changes = {**_changes(options, learner), "seeds": options.seeds[-1]}
-    found = measure_soak(options.task, options.method, changes, minutes=options.soak, keep=_kept(options))
+    where = {"keep": _kept(options), "dataset": options.dataset}
+    found = measure_soak(options.task, options.method, changes, minutes=options.soak, **where)  # type: ignore[arg-type]
     _tell(in_a_line(found))
     return [found]
+
+
+def _stream(options: BenchOptions, learner: Any) -> list[dict[str, Any]]:
+    measure = partial(measure_stream, pixels=options.camera, seconds=options.seconds, keep=_kept(options))
+    return [measure(options.method, learner, _shapes(options, seeds)) for seeds in options.seeds]
 
 
 def _changes(options: BenchOptions, learner: Any) -> dict[str, Any]:

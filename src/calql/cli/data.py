@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
@@ -62,7 +63,7 @@ class ListOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ConvertOptions(ReadingOptions):
-    """Write a dataset again as .npz, .hdf5, .parquet or minari:NAME."""
+    """Write a dataset again as .npz, .hdf5, .parquet or minari:NAME, or as a folder .columns to train on from disk."""
 
     to: Annotated[str, tyro.conf.Positional]
     """The new file; the ending of its name says the format."""
@@ -135,7 +136,8 @@ def _inspect(options: InspectOptions) -> int:
 
 
 def _convert(options: ConvertOptions) -> int:
-    dataset = load(options.file, options.reading)
+    beside = None if options.to.startswith("minari:") else str(Path(options.to).expanduser().parent)
+    dataset = load(options.file, replace(options.reading, scratch=beside))
     write(dataset, options.to)
     for note in dataset.notes:
         print(shown(f"note: {note}"))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from calql.data.columns import (
     OnProblem,
     action_column,
+    bad_values,
     check_finite,
     counted,
     flag_column,
@@ -25,6 +26,7 @@ from calql.data.packing import Observed, put_together, vector
 from calql.data.reading import Reading
 from calql.data.recording import Column, Recording, Trouble, no_role
 from calql.data.reward_map import mapped_rewards
+from calql.data.stored import picked
 from calql.system.errors import UserError
 from calql.system.layout import Layout
 
@@ -42,9 +44,9 @@ class _Rows:
     episode: Ints  # of the recording, for each row
 
     def select(self, rows: NDArray[Any]) -> _Rows:
-        following = None if self.following is None else self.following[rows]
+        following = None if self.following is None else picked(self.following, rows)
         rest = (self.actions, self.rewards, self.terminals, self.timeouts, self.episode)
-        return _Rows(self.observations[rows], following, *(column[rows] for column in rest))
+        return _Rows(picked(self.observations, rows), following, *(column[rows] for column in rest))
 
 
 def assemble(recording: Recording, reading: Reading, source: str, on_problem: OnProblem = stop) -> Dataset:
@@ -202,7 +204,7 @@ def _transitions(rows: _Rows, source: str) -> tuple[_Rows, list[str]]:
     piece: Ints = (np.cumsum(ends) - ends)[chosen]
     last = np.append(piece[1:] != piece[:-1], True)
     kept = rows.select(chosen)
-    following = rows.observations[after[chosen]]
+    following = picked(rows.observations, after[chosen])
     return _closed(replace(kept, following=following), last), _left_out(rows, keep)
 
 
@@ -240,9 +242,8 @@ def _not_finite(rows: _Rows, layout: Layout | None) -> list[Trouble]:
     found = []
     columns = {"observations": _numbers(rows.observations, layout), "actions": rows.actions, "rewards": rows.rewards}
     for name, values in columns.items():
-        if values.dtype.kind == "f":
-            bad = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
-            found += [Trouble(int(e), not_finite(name)) for e in np.unique(rows.episode[bad])]
+        bad, _, _ = bad_values(values)
+        found += [Trouble(int(e), not_finite(name)) for e in np.unique(rows.episode[bad])]
     return found
 
 

@@ -16,6 +16,7 @@ from calql.data.dataset import Dataset
 from calql.data.dictionaries import in_form
 from calql.system.errors import UserError
 from calql.system.layout import Layout
+from calql.system.walk import moments
 
 RESETS = 8
 STEPS = 200
@@ -256,7 +257,7 @@ def _start_warnings(dataset: Dataset, trial: _Trial) -> list[str]:
     if dataset.vectors is None or not dataset.vectors.shape[1]:
         return []
     firsts = dataset.vectors[dataset.episode_starts]
-    spread = dataset.vectors.std(axis=0, dtype=np.float64) + 1e-3
+    spread = moments(dataset.vectors)[1] + 1e-3
     beyond = np.maximum(firsts.min(axis=0) - trial.starts, trial.starts - firsts.max(axis=0)) / spread
     far = np.flatnonzero(np.median(beyond, axis=0) > FAR_START)
     if far.size == 0:

@@ -11,7 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calql.data.dataset import MASKS, Bools, Floats, Ints
+from calql.data.sources import as_float32
+from calql.data.stored import Stored
 from calql.system.errors import UserError
+from calql.system.walk import chunks
 
 REQUIRED = ("observations", "actions", "rewards")
 ENDS = ("terminals", "timeouts", "episode_lengths")
@@ -151,7 +154,8 @@ def same_length(lengths: Mapping[str, int], rows: int, source: str) -> None:
 
 def observation_column(raw: NDArray[Any], name: str, source: str) -> NDArray[Any]:
     """[row, ...]: float32, or uint8 where a row is an image."""
-    values = _numbers(raw, name, source)
+    values = raw if isinstance(raw, Stored) else np.asarray(raw)
+    _require_numbers(values, name, source)
     if values.ndim < 2 or 0 in values.shape[1:]:
         raise UserError(
             f"'{name}' has shape {values.shape}",
@@ -209,17 +213,15 @@ def flag_column(raw: NDArray[Any], name: str, source: str) -> Bools:
     return values.astype(np.bool_)
 
 
-def check_finite(values: NDArray[Any], name: str, source: str, on_problem: OnProblem = stop) -> None:
+def check_finite(values: Any, name: str, source: str, on_problem: OnProblem = stop) -> None:
     """Which column holds values that are not finite, from which row on, and how many."""
-    if values.dtype.kind != "f" or np.isfinite(values).all():
+    rows, count, nans = bad_values(values)
+    if not count:
         return
-    bad = ~np.isfinite(values)
-    rows = np.flatnonzero(bad.reshape(len(values), -1).any(axis=1))
-    nans = int(np.isnan(values).sum())
-    what = "NaN" if nans == bad.sum() else "NaN or inf" if nans else "inf"
+    what = "NaN" if nans == count else "NaN or inf" if nans else "inf"
     on_problem(
         UserError(
-            f"'{name}' holds {counted(int(bad.sum()), f'{what} value')} in {counted(len(rows), 'row')}, "
+            f"'{name}' holds {counted(count, f'{what} value')} in {counted(len(rows), 'row')}, "
             f"the first in row {rows[0]}",
             where=source,
             mend="leave out the episodes that hold them, or record them again",
@@ -227,17 +229,36 @@ def check_finite(values: NDArray[Any], name: str, source: str, on_problem: OnPro
     )
 
 
+def bad_values(values: Any) -> tuple[Ints, int, int]:
+    """Rows with values that are not finite, how many such values there are, and how many of them are NaN."""
+    rows: list[Ints] = [np.zeros(0, np.int64)]
+    count = nans = 0
+    for part in chunks(values) if values.dtype.kind == "f" else ():
+        chunk = values[part]
+        bad = ~np.isfinite(chunk)
+        if bad.any():
+            rows.append(part.start + np.flatnonzero(bad.reshape(len(chunk), -1).any(axis=1)))
+            count, nans = count + int(bad.sum()), nans + int(np.isnan(chunk).sum())
+    return np.concatenate(rows), count, nans
+
+
 def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def to_float32(values: NDArray[Any]) -> Floats:
+def to_float32(values: Any) -> Any:
+    if isinstance(values, Stored):
+        return as_float32(values)
     with np.errstate(over="ignore"):  # what is too large becomes inf, and is reported as such
         return np.asarray(values, np.float32)
 
 
 def _numbers(raw: NDArray[Any], name: str, source: str) -> NDArray[Any]:
     values = np.asarray(raw)
+    _require_numbers(values, name, source)
+    return values
+
+
+def _require_numbers(values: Any, name: str, source: str) -> None:
     if values.dtype.kind not in "fiub":
         raise UserError(f"'{name}' holds {values.dtype}, not numbers", where=source, mend="store plain numeric arrays")
-    return values

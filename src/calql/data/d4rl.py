@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from calql.data.columns import Columns, OnProblem, counted, read_columns, stop
 from calql.data.dataset import Bools, Dataset, Ints
+from calql.data.stored import picked
 from calql.system.errors import UserError
 
 
@@ -42,10 +43,10 @@ def _from_stored(columns: Columns, piece: Ints, closed: Bools, source: str) -> D
     if kept := int((columns.timeouts & ~columns.terminals).sum()):
         notes.append(f"{counted(kept, 'time-out row')} kept as truncated: 'next_observations' are stored")
     return Dataset(
-        observations=columns.observations[closed],
+        observations=picked(columns.observations, closed),
         actions=columns.actions[closed],
         rewards=columns.rewards[closed],
-        next_observations=columns.next_observations[closed],
+        next_observations=picked(columns.next_observations, closed),
         terminals=columns.terminals[closed],
         truncated=columns.timeouts[closed],
         source=source,
@@ -69,10 +70,10 @@ def _from_sequence(columns: Columns, piece: Ints, closed: Bools, source: str) ->
     last: Bools = np.append(of_piece[1:] != of_piece[:-1], True)
     terminals = columns.terminals[rows]
     return Dataset(
-        observations=columns.observations[rows],
+        observations=picked(columns.observations, rows),
         actions=columns.actions[rows],
         rewards=columns.rewards[rows],
-        next_observations=columns.observations[rows + 1],
+        next_observations=picked(columns.observations, rows + 1),
         terminals=terminals,
         truncated=last & ~terminals,
         source=source,

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from calql.data.stored import Stored, picked
 from calql.system.errors import UserError
 from calql.system.layout import Layout, Piece
+from calql.system.walk import chunks
 
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
@@ -41,6 +43,9 @@ class Dataset:
 
     The two ends are different things: after a terminal step nothing more can be earned, after a
     truncated one only the recording stopped, and the value goes on.
+
+    Observations may be columns that stay on disk (`calql.data.stored`): any index gives an array, and who needs all
+    rows walks them by chunks.
     """
 
     observations: NDArray[np.float32] | NDArray[np.uint8]  # [row, ...]; images stay uint8
@@ -106,14 +111,16 @@ class Dataset:
     def vectors(self) -> Floats | None:
         """The numbers in observations [row, feature]; None where they are one image, or no vector."""
         if self.layout is not None:
-            return self.layout.vectors_of(self.observations)
+            return self.numbers("observations")
         return self.observations if self.observations.ndim == 2 else None  # type: ignore[return-value]
 
     def numbers(self, name: str) -> NDArray[Any]:
         """A column as far as it holds numbers that might not be finite, or far apart."""
         values: NDArray[Any] = getattr(self, name)
         packed = self.layout is not None and name in ("observations", "next_observations")
-        return self.layout.vectors_of(values) if packed and self.layout is not None else values
+        if not packed or self.layout is None:
+            return values
+        return np.concatenate([self.layout.vectors_of(values[rows]) for rows in chunks(values)])
 
     @cached_property
     def episode_ends(self) -> Ints:
@@ -139,10 +146,10 @@ class Dataset:
         return replace(
             self,
             faults=(),
-            observations=self.observations[rows],
+            observations=picked(self.observations, rows),
             actions=self.actions[rows],
             rewards=self.rewards[rows],
-            next_observations=self.next_observations[rows],
+            next_observations=picked(self.next_observations, rows),
             terminals=self.terminals[rows],
             truncated=self.truncated[rows],
             **{name: mask[rows] for name, mask in self.masks.items()},
@@ -157,6 +164,17 @@ class Dataset:
             by_episode.setdefault(fault.episode, []).append(fault)
         faults = [f._replace(episode=new) for new, old in enumerate(episodes) for f in by_episode.get(int(old), ())]
         return replace(self.select(rows), faults=tuple(faults))
+
+    @property
+    def stored(self) -> bool:
+        """Whether observations stay on disk."""
+        return isinstance(self.observations, Stored)
+
+    def in_memory(self) -> Dataset:
+        """The same with every column in memory."""
+        seen: Any = np.asarray(self.observations)
+        after: Any = np.asarray(self.next_observations)
+        return replace(self, observations=seen, next_observations=after)
 
     def next_actions(self) -> tuple[NDArray[Any], Bools]:
         """The logged action after each row, and whether there is one.

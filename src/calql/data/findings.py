@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calql.data.columns import counted
+from calql.data.columns import bad_values, counted
 from calql.data.dataset import Dataset, Fault
 from calql.data.jumps import jumps
+from calql.data.stored import Stored
 from calql.system.errors import UserError
+from calql.system.walk import chunks, extremes
 
-CHUNK = 100_000
 LARGE = 1e4  # size of an observation from which on networks learn badly
 MOST_REPEATED = 0.01  # share of rows
 SHUFFLED = 0.7  # of the distance between any two rows, at which consecutive ones are no longer neighbours
@@ -65,11 +67,8 @@ def episode_faults(dataset: Dataset) -> tuple[Fault, ...]:
     known = {fault.episode for fault in dataset.faults}
     found = list(dataset.faults)
     for name in ("observations", "actions", "rewards", "next_observations"):
-        values = dataset.numbers(name)
-        if values.dtype.kind != "f" or np.isfinite(values).all():
-            continue
-        bad = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
-        episodes = np.unique(np.searchsorted(dataset.episode_ends, np.flatnonzero(bad)))
+        bad, _, _ = bad_values(dataset.numbers(name))
+        episodes = np.unique(np.searchsorted(dataset.episode_ends, bad))
         found += [Fault(int(e), str(e), not_finite(name)) for e in episodes if e not in known]
         known.update(map(int, episodes))
     return tuple(found)
@@ -134,8 +133,17 @@ def broken_sequence(dataset: Dataset) -> int:
 
 def duplicate_rows(dataset: Dataset) -> int:
     """Rows whose observation, action and reward are those of an earlier row, by a checksum of 64 bits."""
-    sums = np.sort(np.concatenate([_sums(dataset, start) for start in range(0, len(dataset), CHUNK)]))
-    return int((sums[1:] == sums[:-1]).sum())
+    known = dataset.observations.facts.get("repeated_rows") if isinstance(dataset.observations, Stored) else None
+    return len(dataset) - len(np.unique(checksums(dataset))) if known is None else int(known)
+
+
+def checksums(dataset: Dataset) -> NDArray[np.uint64]:
+    """[row]: of its observation, action and reward."""
+    parts = [
+        row_sums(dataset.observations[rows], dataset.actions[rows], dataset.rewards[rows])
+        for rows in chunks(dataset.observations)
+    ]
+    return np.concatenate(parts)
 
 
 def constant_features(dataset: Dataset) -> tuple[int, ...]:
@@ -143,13 +151,14 @@ def constant_features(dataset: Dataset) -> tuple[int, ...]:
     observations = dataset.vectors
     if observations is None or len(observations) < 2:
         return ()
-    return tuple(int(i) for i in np.flatnonzero((observations == observations[0]).all(axis=0)))
+    first, same = observations[0], np.ones(observations.shape[1], np.bool_)
+    for rows in chunks(observations):
+        same &= (observations[rows] == first).all(axis=0)
+    return tuple(int(i) for i in np.flatnonzero(same))
 
 
-def _sums(dataset: Dataset, start: int) -> NDArray[np.uint64]:
-    """Of each row in a chunk: its bytes as 64-bit numbers, each times an odd number of its place."""
-    rows = slice(start, start + CHUNK)
-    parts = (dataset.observations[rows], dataset.actions[rows], dataset.rewards[rows])
+def row_sums(*parts: NDArray[Any]) -> NDArray[np.uint64]:
+    """Of each row: its bytes as 64-bit numbers, each times an odd number of its place."""
     raw = [np.ascontiguousarray(part).reshape(len(part), -1).view(np.uint8) for part in parts]
     joined = np.concatenate(raw, axis=1)
     words = np.ascontiguousarray(np.pad(joined, ((0, 0), (0, -joined.shape[1] % 8)))).view(np.uint64)
@@ -160,13 +169,9 @@ def _sums(dataset: Dataset, start: int) -> NDArray[np.uint64]:
 
 def _constant_successors(dataset: Dataset) -> list[UserError]:
     following = dataset.next_observations
-    if (
-        len(dataset) < 2
-        or (following != following[:1]).any()
-        or (dataset.observations == dataset.observations[:1]).all()
-    ):
+    if len(dataset) < 2 or not _one_value(following) or _one_value(dataset.observations):
         return []
-    value = " (all zero)" if not following.any() else ""
+    value = " (all zero)" if not following[0].any() else ""
     return [
         UserError(
             f"'next_observations' are the same in every row{value}",
@@ -174,6 +179,12 @@ def _constant_successors(dataset: Dataset) -> list[UserError]:
             mend="record them, or leave the column out: they are then taken from the following row",
         )
     ]
+
+
+def _one_value(column: Any) -> bool:
+    """Whether all rows are the same; most differ soon."""
+    first = column[:1]
+    return all(bool((column[rows] == first).all()) for rows in chunks(column))
 
 
 def _out_of_order(dataset: Dataset, broken: int, inside: int) -> list[UserError]:
@@ -229,7 +240,7 @@ def _features(dataset: Dataset) -> list[str]:
         found.append(
             f"{counted(len(features), 'observation feature')} never change{'s' * (len(features) == 1)} ({named})"
         )
-    if dataset.vectors is not None and np.abs(dataset.vectors).max(initial=0.0) > LARGE:
+    if dataset.vectors is not None and np.abs(extremes(dataset.vectors)).max(initial=0.0) > LARGE:
         found.append(f"some observations exceed {LARGE:g} in size: networks learn badly from such values")
     return found
 
@@ -247,15 +258,25 @@ def _clipped(dataset: Dataset) -> list[str]:
     for name, values in (("observation feature", dataset.vectors), ("action", dataset.actions)):
         if values is None or values.ndim != 2 or len(values) < FEWEST:
             continue
-        at_end = [np.mean(values == end, axis=0) for end in (values.max(axis=0), values.min(axis=0))]
-        stuck = np.flatnonzero(np.maximum(*at_end) > CLIPPED)
-        cut = [int(i) for i in stuck if len(np.unique(values[:SAMPLE, i])) > VARIED]
+        stuck = np.flatnonzero(_at_ends(values) > CLIPPED)
+        some = values[:SAMPLE] if len(stuck) else values[:0]
+        cut = [int(i) for i in stuck if len(np.unique(some[:, i])) > VARIED]
         if cut:
             found.append(
                 f"{counted(len(cut), name)} ({_some(cut)}) stand{'s' * (len(cut) == 1)} at the largest or smallest "
                 f"value in more than {CLIPPED:.0%} of rows: they may have been clipped"
             )
     return found
+
+
+def _at_ends(values: Any) -> NDArray[np.float64]:
+    """[feature]: share of rows at its largest or its smallest value, whichever is more."""
+    counts = np.zeros((2, values.shape[1]), np.int64)
+    low, high = extremes(values)
+    for rows in chunks(values):
+        chunk = values[rows]
+        counts += np.stack([(chunk == end).sum(axis=0) for end in (low, high)])
+    return np.asarray(counts.max(axis=0) / len(values))
 
 
 def _repeated(dataset: Dataset) -> list[str]:

@@ -13,6 +13,7 @@ from calql.data.columns import counted, flag_column, scalar_column
 from calql.data.dataset import Bools, Ints
 from calql.data.reading import EXAMPLE, ROLES, Reading
 from calql.data.recording import Column, Recording, no_role
+from calql.data.stored import picked
 from calql.system.errors import UserError
 
 ENDS = ("episode", "terminal", "timeout")  # what may say where an episode ends
@@ -115,7 +116,7 @@ def _by_number(columns: Mapping[str, Column], ids: NDArray[Any], name: str, sour
 
 
 def _reordered(column: Column, rows: Ints) -> Column:
-    return column._replace(load=lambda: column.load()[rows])
+    return column._replace(load=lambda: picked(column.load(), rows))
 
 
 def _ends(plain: Recording, reading: Reading, rows: int, source: str) -> Bools:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +14,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from calql.data.columns import bad_values
 from calql.data.dataset import Bools, Dataset, Part
 from calql.data.findings import LAST_TERMINAL, constant_features, duplicate_rows, findings
+from calql.data.stored import Stored
 from calql.system.layout import Layout
+from calql.system.walk import chunks
 
 COLUMNS = ("observations", "actions", "rewards", "next_observations")
 SHOWN = 16  # parts of observations
@@ -91,9 +95,21 @@ def describe(dataset: Dataset, found: Sequence[str] = (), episode_limit: int | N
         "duplicate_rows": duplicate_rows(dataset),
     }
     seen = findings(dataset, episode_limit)
-    errors = (*found, *(sentence(f"{error.what}; {error.mend}") for error in seen.errors))
+    errors = (*found, *_damage(dataset), *(sentence(f"{error.what}; {error.mend}") for error in seen.errors))
     warnings = tuple(map(sentence, seen.warnings))
     return Description(source=dataset.source, notes=dataset.notes, errors=errors, warnings=warnings, **numbers)
+
+
+def _damage(dataset: Dataset) -> list[str]:
+    """Whether observations on disk are still those that were written, where whoever wrote them kept a checksum."""
+    seen = dataset.observations
+    if not isinstance(seen, Stored) or "crc32" not in seen.facts:
+        return []
+    crc = 0
+    for rows in chunks(seen):
+        crc = zlib.crc32(seen[rows].tobytes(), crc)
+    changed = crc != seen.facts["crc32"]
+    return ["Observations are not those that were written (checksum); copy or convert the data again."] * changed
 
 
 def sentence(text: str) -> str:
@@ -116,7 +132,7 @@ def successes(dataset: Dataset) -> Bools | None:
 
 
 def not_finite(dataset: Dataset) -> dict[str, int]:
-    counts = {name: int((~np.isfinite(dataset.numbers(name))).sum()) for name in COLUMNS}
+    counts = {name: bad_values(dataset.numbers(name))[1] for name in COLUMNS}
     return {name: count for name, count in counts.items() if count}
 
 

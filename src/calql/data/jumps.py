@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calql.data.columns import counted
-from calql.data.dataset import Bools, Dataset
+from calql.data.dataset import Bools, Dataset, Ints
+from calql.data.stored import Stored
+from calql.system.walk import chunks
 
 TOLERANCE = 1e-6  # Euclidean distance between the two observations
-CHUNK = 8192  # rows compared at a time: images are large
 
 
 def split_at_jumps(data: Dataset) -> Dataset:
@@ -30,10 +31,10 @@ def split_at_jumps(data: Dataset) -> Dataset:
 def jumps(data: Dataset) -> Bools:
     """[row]: whether the observation of the following row is another than the one recorded as next."""
     found = np.zeros(len(data), np.bool_)
-    for first in range(0, len(data) - 1, CHUNK):
-        rows = slice(first, min(first + CHUNK, len(data) - 1))
-        following = _as_numbers(data, data.observations[rows.start + 1 : rows.stop + 1])
-        gap = _as_numbers(data, data.next_observations[rows]) - following
+    apart = _stored_apart(data)
+    for part in chunks(data.observations, len(apart)):
+        rows = apart[part]
+        gap = _as_numbers(data, data.next_observations[rows]) - _as_numbers(data, data.observations[rows + 1])
         found[rows] = np.linalg.norm(gap.reshape(len(gap), -1), axis=1) > TOLERANCE
     return found
 
@@ -44,3 +45,12 @@ def _as_numbers(data: Dataset, rows: NDArray[Any]) -> NDArray[np.float32]:
         return rows.astype(np.float32)
     pictures = rows[:, : data.layout.pictures].astype(np.float32)
     return np.concatenate([pictures, data.layout.vectors_of(rows)], axis=1)
+
+
+def _stored_apart(data: Dataset) -> Ints:
+    """Rows that are to be compared: of a file that holds both observations once, where they are the same is known."""
+    now, after = data.observations, data.next_observations
+    rows = np.arange(len(data) - 1)
+    if not (isinstance(now, Stored) and isinstance(after, Stored) and now.source is after.source):
+        return rows
+    return rows[after.places[:-1] != now.places[1:]]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +13,7 @@ from numpy.typing import NDArray
 from calql.data.columns import observation_column, to_float32
 from calql.data.dataset import Dataset, Floats, Part
 from calql.data.recording import Column
+from calql.data.stored import Stored
 from calql.system.errors import UserError
 from calql.system.layout import WIDTH, Layout, Piece
 
@@ -43,26 +46,72 @@ def put_together(columns: Mapping[str, Column], source: str) -> Observed:
 
 
 def _packed(columns: Mapping[str, Column], source: str) -> Observed:
-    """Rows of bytes, filled camera by camera: no two cameras are held beside them."""
+    """Rows of bytes, filled camera by camera: no two cameras are held beside them. Cameras on disk stay there."""
     vectors = {name: vector(column, name, source) for name, column in columns.items() if not column.image}
     cameras = [_camera(name, column.shape, source) for name, column in columns.items() if column.image]
     layout = Layout.of([*cameras, *(Piece(name, (v.shape[1],), image=False) for name, v in vectors.items())])
-    rows, start = None, 0
-    for piece in layout.cameras:
-        taken = columns[piece.name].load()
-        rows = np.empty((len(taken), *layout.row_shape), np.uint8) if rows is None else rows
-        _require_camera(taken, piece, len(rows), source)
-        rows[:, start : start + piece.size] = taken.reshape(len(taken), -1)
-        start += piece.size
-    assert rows is not None
-    for piece in layout.vectors:
-        taken = vectors[piece.name]
-        if len(taken) != len(rows):
-            raise _lengths(piece.name, len(taken), len(rows), source)
-        stop = start + WIDTH * piece.size
-        rows[:, start:stop] = np.ascontiguousarray(taken).view(np.uint8)
-        start = stop
+    large_first = sorted(layout.cameras, key=lambda piece: -piece.size)  # if any stays on disk, the first one does
+    first, others = large_first[0], large_first[1:]
+    taken = _pictures(columns, first, None, source)
+    for name, values in vectors.items():
+        if len(values) != len(taken):
+            raise _lengths(name, len(values), len(taken), source)
+    if isinstance(taken, Stored):
+        pictures = {first.name: taken} | {p.name: _pictures(columns, p, len(taken), source) for p in others}
+        rows: Any = Stored(PackedRows(layout, pictures | vectors))
+    else:
+        rows = np.empty((len(taken), *layout.row_shape), np.uint8)
+        _paint(rows, layout, first, taken)
+        del taken
+        for piece in others:
+            _paint(rows, layout, piece, _pictures(columns, piece, len(rows), source))
+        for name, values in vectors.items():
+            _paint(rows, layout, next(piece for piece in layout.vectors if piece.name == name), values)
     return Observed(rows, _parts({piece.name: piece.size for piece in layout.vectors}), layout)
+
+
+def _paint(rows: NDArray[np.uint8], layout: Layout, piece: Piece, values: NDArray[Any]) -> None:
+    """Put one part into the rows at its place."""
+    before = layout.pieces[: layout.pieces.index(piece)]
+    start, width = sum(_bytes(other) for other in before), _bytes(piece)
+    rows[:, start : start + width] = np.ascontiguousarray(values).reshape(len(values), -1).view(np.uint8)
+
+
+def _bytes(piece: Piece) -> int:
+    return piece.size if piece.image else WIDTH * piece.size
+
+
+@dataclass(frozen=True)
+class PackedRows:
+    """Parts that lie apart, packed as they are read."""
+
+    layout: Layout
+    columns: Mapping[str, Any]  # [row, ...] by the name of the part, in memory or on disk
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(next(iter(self.columns.values()))), *self.layout.row_shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(np.uint8)
+
+    def read(self, places: NDArray[np.int64]) -> NDArray[Any]:
+        return self.layout.packed_rows({name: column[places] for name, column in self.columns.items()})
+
+
+def _pictures(columns: Mapping[str, Column], piece: Piece, rows: int | None, source: str) -> NDArray[Any]:
+    """Of one camera; a column on disk is left there."""
+    taken = columns[piece.name].load()
+    if taken.dtype != np.uint8 or math.prod(taken.shape[1:]) != piece.size:
+        raise UserError(
+            f"'{piece.name}' holds {taken.dtype} {list(taken.shape[1:])}, not {piece.dtype} {list(piece.shape)}",
+            where=source,
+            mend="store pictures as uint8, all of one size",
+        )
+    if rows is not None and len(taken) != rows:
+        raise _lengths(piece.name, len(taken), rows, source)
+    return taken
 
 
 def _camera(name: str, shape: Sequence[int], source: str) -> Piece:
@@ -75,17 +124,6 @@ def _camera(name: str, shape: Sequence[int], source: str) -> Piece:
             mend=f"a camera gives [row, column, colour] with {SMALLEST} pixels a side or more: leave it out or resize",
         )
     return Piece(name, tuple(int(side) for side in shape), image=True)
-
-
-def _require_camera(taken: NDArray[Any], piece: Piece, rows: int, source: str) -> None:
-    if taken.dtype != np.uint8 or taken[0:1].size != piece.size:
-        raise UserError(
-            f"'{piece.name}' holds {taken.dtype} {list(taken.shape[1:])}, not {piece.dtype} {list(piece.shape)}",
-            where=source,
-            mend="store pictures as uint8, all of one size",
-        )
-    if len(taken) != rows:
-        raise _lengths(piece.name, len(taken), rows, source)
 
 
 def _lengths(name: str, found: int, rows: int, source: str) -> UserError:
@@ -107,7 +145,9 @@ def vector(column: Column, name: str, source: str) -> Floats:
     if values.dtype.kind not in "fiub":
         kind = "text" if values.dtype.kind in "OUS" else str(values.dtype)
         raise UserError(f"'{name}' holds {kind}, not numbers", where=source, mend="choose other columns")
-    return to_float32(values.reshape(len(values), -1))
+    if isinstance(values, Stored) and values.ndim == 2:
+        return cast(Floats, to_float32(values))
+    return to_float32(np.asarray(values).reshape(len(values), -1))
 
 
 def large_cameras(data: Dataset) -> list[str]:

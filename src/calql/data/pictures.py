@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,26 @@ def decoded(pictures: Sequence[bytes], shape: tuple[int, ...], path: Path, packe
             except Exception as error:  # whatever the decoder makes of damage
                 raise _damaged(row, error, path) from None
     return found
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Pictures that are unpacked when they are read: a source of rows."""
+
+    pictures: Sequence[bytes]
+    shape_of_one: tuple[int, ...]
+    path: Path
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.pictures), *self.shape_of_one)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(np.uint8)
+
+    def read(self, places: NDArray[np.int64]) -> NDArray[Any]:
+        return decoded([self.pictures[place] for place in places.tolist()], self.shape_of_one, self.path, 2**62)
 
 
 def _opened(content: bytes, source: str) -> Image.Image:

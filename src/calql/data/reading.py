@@ -30,6 +30,7 @@ class Reading(Checked):
     observations: tuple[str, ...] = ()  # the parts of dictionary observations, in this order
     reward: str | None = None  # a column, success[=FLAG], end[=COLUMN] or package:function
     drop_bad_episodes: bool = False
+    scratch: str | None = None  # a folder for large columns, which then need not fit into memory
 
     def __post_init__(self) -> None:
         super().__post_init__()

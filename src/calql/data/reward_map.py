@@ -6,7 +6,7 @@ Every map says in one sentence what it did, and is refused where it gives no epi
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from calql.data.dataset import Bools, Dataset, Floats, Ints
 from calql.data.reading import Reading
 from calql.data.recording import Recording
 from calql.system.errors import UserError
+from calql.system.walk import chunks
 
 WAYS = "--reward COLUMN, --reward success=FLAG, --reward end (demonstrations that succeed) or --reward package:function"
 
@@ -103,13 +104,12 @@ def by_function(dataset: Dataset, path: str) -> Dataset:
     """The dataset with the rewards that a user's function gives for all its rows at once."""
     function = _imported(path)
     try:
-        seen, after = (_by_name(dataset, rows) for rows in (dataset.observations, dataset.next_observations))
-        given = np.asarray(function(seen, dataset.actions, after))
+        given = np.concatenate([np.asarray(function(*columns)) for columns in _pieces(dataset)])
     except Exception as error:
         raise UserError(
             f"the reward function raised {type(error).__name__} ({error})",
             where=path,
-            mend="it is called once, with observations, actions and next observations of all rows",
+            mend="it is called with observations, actions and next observations of all rows",
         ) from error
     if given.shape not in ((len(dataset),), (len(dataset), 1)) or given.dtype.kind not in "fiub":
         raise UserError(
@@ -123,6 +123,14 @@ def by_function(dataset: Dataset, path: str) -> Dataset:
         raise UserError(f"the reward function gave {rewards[row]} in row {row}", where=path, mend="give finite numbers")
     note = f"reward: {path} of observations, actions and next observations, {_range(rewards)}"
     return replace(dataset, rewards=rewards, notes=(*dataset.notes, note))
+
+
+def _pieces(dataset: Dataset) -> Iterator[tuple[Any, ...]]:
+    """Its columns at once; those of data that stay on disk chunk by chunk."""
+    rows = chunks(dataset.observations) if dataset.stored else [slice(None)]
+    for part in rows:
+        seen, after = (_by_name(dataset, column[part]) for column in (dataset.observations, dataset.next_observations))
+        yield seen, dataset.actions[part], after
 
 
 def _imported(path: str) -> RewardFunction:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calql.data.dataset import Bools, Ints
+from calql.data.sources import Canvas
 from calql.system.archives import AGAIN
 from calql.system.errors import UserError
 from calql.system.extras import extra
@@ -23,12 +24,20 @@ class Clip(NamedTuple):
     times: NDArray[np.float64]  # seconds from its beginning
 
 
-def frames(clips: Sequence[Clip], shape: tuple[int, ...], rate: float) -> tuple[NDArray[Any], Bools]:
-    """Pictures [row, row, column, channel] and whether each was found within half a frame of its time."""
+def frames(
+    clips: Sequence[Clip], shape: tuple[int, ...], rate: float, canvas: Canvas | None = None
+) -> tuple[NDArray[Any], Bools]:
+    """Pictures [row, row, column, channel] and whether each was found within half a frame of its time.
+
+    On a `canvas` they are on disk.
+    """
     total = sum(len(clip.rows) for clip in clips)
-    pictures, seen = np.zeros((total, *shape), np.uint8), np.zeros(total, np.bool_)
+    seen = np.zeros(total, np.bool_)
+    pictures = np.zeros((total, *shape), np.uint8) if canvas is None else canvas.rows
     for clip in clips:
         _fill(clip, pictures, seen, 0.5 / rate + 1e-4)
+        if canvas is not None:
+            canvas.let_go()
     return pictures, seen
 
 

@@ -23,9 +23,9 @@ Masks = tuple[NDArray[np.bool_], NDArray[np.bool_]]  # allowed at a step and aft
 
 @dataclass(frozen=True)
 class Inputs:
-    """Logged data as device columns, and the rule that makes collected episodes the same kind of rows."""
+    """Logged data as columns, and the rule that makes collected episodes the same kind of rows."""
 
-    logged: Transitions  # [row, ...]
+    logged: Transitions  # [row, ...]; on the device, unless they are streamed to it
     return_to_go: NDArray[np.float32]  # [row], discounted, of mapped rewards
     episode_starts: NDArray[np.int64]  # first row of each logged episode
     spec: Spec
@@ -34,6 +34,7 @@ class Inputs:
     optional: frozenset[str]  # columns that the method asked for
     discount: float
     possible: tuple[float, float]  # least and largest return that rewards like the logged ones can add up to
+    streamed: bool = False
 
     @property
     def masked(self) -> bool:
@@ -72,20 +73,20 @@ class Inputs:
 
 
 def prepare(method: Method, reference: str, fit: Fit) -> Inputs:
-    """Value the logged data and put them on the device."""
+    """Value the logged data, and put them on the device unless they are to be streamed."""
     data = fit.data
     fitted = fit_reference(reference if method.uses_reference else "none", fit)
     parts = []
     for rows in data.episodes():
         trajectory = fit.trajectory(rows)
         values, masks = fitted(trajectory), _masks(data, rows)
-        after, recorded = data.next_observations[rows], data.rewards[rows]
-        parts.append(columns_of(trajectory, after, recorded, values, method.columns, masks))
+        parts.append(step_columns(trajectory, data.rewards[rows], values, method.columns, masks))
     logged = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    logged |= {"observations": data.observations, "next_observations": data.next_observations}
     returns = over_episodes(MonteCarlo(fit.rewards, fit.discount), fit)
     possible = possible_returns(logged["rewards"], logged["terminals"], fit.discount)
     return Inputs(
-        on_device(logged),
+        Transitions(**logged) if fit.stream else on_device(logged),  # type: ignore[arg-type]
         returns,
         data.episode_starts,
         spec_of(data),
@@ -94,6 +95,7 @@ def prepare(method: Method, reference: str, fit: Fit) -> Inputs:
         method.columns,
         fit.discount,
         possible,
+        fit.stream,
     )
 
 
@@ -128,12 +130,22 @@ def columns_of(
     masks: Masks | None = None,
 ) -> Columns:
     """The columns of one episode; optional ones only where the method wants them."""
+    seen = {"observations": trajectory.observations, "next_observations": next_observations}
+    return seen | step_columns(trajectory, recorded, reference, wanted, masks)
+
+
+def step_columns(
+    trajectory: Trajectory,
+    recorded: NDArray[np.float32],
+    reference: NDArray[np.float32],
+    wanted: frozenset[str],
+    masks: Masks | None = None,
+) -> Columns:
+    """All of them but the observations."""
     count, actions = len(recorded), trajectory.actions
     columns: Columns = {
-        "observations": trajectory.observations,
         "actions": actions,
         "rewards": trajectory.rewards,
-        "next_observations": next_observations,
         "terminals": trajectory.terminals.astype(np.float32),
         "reference": reference,
     }

@@ -69,6 +69,9 @@ class RunOptions(Checked):
     """Updates between two looks at the clock; changes nothing in the results."""
     devices: int = 1
     """GPUs that share the seeds out among them, equal numbers each; 0: all that are there."""
+    stream: Literal["auto", "on", "off"] = "auto"
+    """Where logged rows are: off: all on the device; on: where they were, on disk or in memory, from where those of the
+    next updates are brought in time; auto: on if they would take much of the memory. Changes nothing in the results."""
     workers: int = -1
     """Processes that step environments; 0: this one; -1: as the task declares."""
     real: bool = False

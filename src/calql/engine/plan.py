@@ -18,6 +18,7 @@ from calql.engine.devices import Shards, shards_for
 from calql.engine.handed_in import Recorded
 from calql.engine.inputs import Inputs, prepare
 from calql.engine.options import RunOptions
+from calql.engine.placement import streams
 from calql.engine.program import on_accelerator
 from calql.methods.base import Method
 from calql.methods.reference import Fit, MonteCarlo, over_episodes
@@ -186,7 +187,8 @@ def make_plan(
         data, held_out = data.split(options.hold_out, seed=0)
     if options.keep_episodes:
         data = data.select_episodes(np.argsort(_episode_returns(data), kind="stable"))  # the worst first
-    fit = Fit(data, task.rewards, discount, seed=options.first_seed, updates=options.reference_updates)
+    stream = data.stored or streams(data, options)
+    fit = Fit(data, task.rewards, discount, seed=options.first_seed, updates=options.reference_updates, stream=stream)
     assess = make_assessment(method, replace(fit, updates=options.fqe_updates), held_out) if logs_alone else None
     inputs = prepare(method, options.reference, fit)
     logged = _probe(data, inputs.return_to_go, held_out=False)

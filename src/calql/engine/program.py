@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from calql.engine.counters import Counts
 from calql.engine.devices import ONE, Shards
 from calql.engine.health import Health, Stands, are_sound, duplicate, keep_sound, newly_lost
 from calql.engine.replay import Replay, insert
+from calql.engine.stream import Stream, Window
 from calql.methods.base import Method, Metrics, Spec, TimeStep, Transitions
 
 Arrays = list[jax.Array]
@@ -34,12 +36,12 @@ class Learning(NamedTuple):
 class UpdateInputs(NamedTuple):
     """What a block of updates draws from. Arrays [seed, ...] but for the logged rows."""
 
-    rows: tuple[Transitions, Replay]
+    rows: tuple[Transitions | Stream, Replay]
     keys: jax.Array
     shares: NDArray[np.int32]  # rows of a batch that are logged ones
     first: NDArray[np.int32]  # where logged rows begin
     returns: NDArray[np.float32] | None  # least and largest possible, for a method that bounds its targets
-    stands: Stands  # where each seed stands before them
+    stands: Stands  # where each seed stands before them: gradient steps, environment steps
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class Program:
     def train(
         self,
         learning: Learning,
-        logged: Transitions,
+        logged: Transitions | Window,
         replay: Replay,
         keys: jax.Array,
         from_logged: jax.Array,
@@ -90,18 +92,21 @@ class Program:
 
         `returns` [seed, 2], least and largest possible, go into each batch where a method asks for them.
 
+        `logged` are all logged rows, or those that these updates draw, brought from elsewhere.
+
         With `rounds`, that many are gone through, whatever is due: who gives a GPU a loop of a length known to the
         compiler need not stay to count.
         """
         first = jnp.zeros_like(due) if logged_start is None else logged_start
-        of_seeds = learning, replay, keys, from_logged, due, first, returns
-        trained: Learning = self.shards.each(partial(self._block, rounds), *of_seeds, shared=(logged,))
+        every, window = (None, logged) if isinstance(logged, Window) else (logged, None)
+        of_seeds = learning, replay, keys, from_logged, due, first, returns, window
+        trained: Learning = self.shards.each(partial(self._block, rounds), *of_seeds, shared=(every,))
         return trained
 
     def _block(
         self,
         rounds: int | None,
-        logged: Transitions,
+        every: Transitions | None,
         learning: Learning,
         replay: Replay,
         keys: jax.Array,
@@ -109,8 +114,9 @@ class Program:
         due: jax.Array,
         first: jax.Array,
         returns: jax.Array | None,
+        window: Window | None,
     ) -> Learning:
-        """On one device: as many rounds as its own seeds need."""
+        """On one device: as many rounds as its seeds need. Batches draw from `every` logged row, or from a `window`."""
 
         def one(
             learning: Learning,
@@ -120,9 +126,12 @@ class Program:
             first: jax.Array,
             left: jax.Array,
             returns: jax.Array | None,
+            window: Window | None,
         ) -> Learning:
-            key_batch, key_update = jax.random.split(jax.random.fold_in(key, learning.updates))
-            batch = mixing.draw(key_batch, logged, replay, from_logged, first, mixing.batch_shape(self.method))
+            key_batch, key_update = mixing.update_keys(key, learning.updates)
+            source = every if window is None else window.at(learning.updates)
+            assert source is not None
+            batch = mixing.draw(key_batch, source, replay, from_logged, first, mixing.batch_shape(self.method))
             if returns is not None:
                 batch = batch._replace(returns=jnp.broadcast_to(returns, (self.method.minibatches, 2)))
             state, metrics = self.method.update(learning.state, batch, key_update)
@@ -135,7 +144,7 @@ class Program:
 
         def step(index: jax.Array, packed: Arrays) -> Arrays:
             learning = jax.tree.unflatten(structure, _apart(packed, together))
-            after = jax.vmap(one)(learning, replay, keys, from_logged, first, due - index, returns)
+            after = jax.vmap(one)(learning, replay, keys, from_logged, first, due - index, returns, window)
             return _joined(jax.tree.leaves(after), together)
 
         last = jnp.max(due) if rounds is None else rounds
@@ -160,13 +169,27 @@ class Program:
 
     def looped(self, learning: Learning, given: UpdateInputs, calls: Counts, *, loop: int | None) -> Learning:
         """After `calls` [seed] updates of each seed; takes the memory of `learning`."""
-        most = int(calls.max())
-        for done in range(0, most, loop or max(most, 1)):
-            due = np.clip(calls - done, 0, loop or most).astype(np.int32)
+        logged, replay = given.rows
+        rest = given.keys, given.shares
+        for due, rows, rounds in self._pieces(logged, given, calls, loop):
             learning = self.train(
-                learning, *given.rows, given.keys, given.shares, due, given.first, given.returns, rounds=loop
+                learning, rows, replay, *rest, due.astype(np.int32), given.first, given.returns, rounds=rounds
             )
+            if isinstance(logged, Stream):
+                logged.used(duplicate(learning.updates))
         return learning
+
+    def _pieces(
+        self, logged: Transitions | Stream, given: UpdateInputs, calls: Counts, loop: int | None
+    ) -> Iterator[tuple[Counts, Transitions | Window, int | None]]:
+        """The updates by parts that the device is given at a time: how many of each seed, and what they draw from."""
+        if isinstance(logged, Stream):
+            done = given.stands[0].astype(np.int64) // self.method.minibatches
+            yield from logged.pieces(done, calls, given.first, given.shares, loop)
+            return
+        most = int(calls.max())
+        for before in range(0, most, loop or max(most, 1)):
+            yield np.clip(calls - before, 0, loop or most), logged, loop
 
     def _to_the_last_sound(
         self, learning: Learning, given: UpdateInputs, index: int, most: int

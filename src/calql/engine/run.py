@@ -21,7 +21,7 @@ from calql.engine.evaluation import Evaluations
 from calql.engine.handed_in import HandedIn
 from calql.engine.health import Health, duplicate, lost_in, require_sound
 from calql.engine.maps import BEFORE, END, FIRST, Maps, states_of
-from calql.engine.mixing import offline_rows
+from calql.engine.mixing import batch_shape, offline_rows
 from calql.engine.output import Output
 from calql.engine.plan import Plan, Probe
 from calql.engine.program import Learning, Program, UpdateInputs, clear_sums, insert_all, short_part, whole_loops
@@ -30,9 +30,10 @@ from calql.engine.rollout import RolloutSetup
 from calql.engine.speed import DeviceWatch, Stopwatch
 from calql.engine.stepwise import Stepper
 from calql.engine.stop import PATIENCE_S, Never, Stop
+from calql.engine.stream import Stream
 from calql.engine.sweep import by_arm
 from calql.engine.workers import Pools
-from calql.methods.base import Policy
+from calql.methods.base import Policy, Transitions
 from calql.results import Display, Row, Sink
 from calql.results.arms import Member, in_words
 from calql.system.errors import Diverged
@@ -73,8 +74,8 @@ class Run:
         keys = jnp.stack([jax.random.fold_in(root, 0) for root in roots])
         state = by_arm(plan, lambda method, part: Program(method).start(part, plan.inputs.spec), keys)
         zero = jnp.zeros(self._count, jnp.int32)
-        self._logged = self._shards.copied(plan.inputs.logged)
-        self.learning = self._shards.shared_out(self.program.fresh(state, zero, self._logged))
+        self._resident = None if plan.inputs.streamed else self._shards.copied(plan.inputs.logged)
+        self.learning = self._shards.shared_out(self.program.fresh(state, zero, plan.inputs.logged))
         self.health = self._shards.shared_out(Health.fresh(self._count))
         self.lost: dict[Member, dict[str, int]] = {}  # where seeds that diverged stood then; known from their rows
         self.replay = self._empty_replay()
@@ -85,6 +86,7 @@ class Run:
         self.stepper = Stepper(plan, setup, self.counters)
         self._pools = Pools(setup, plan.workers, self._count * self.options.trajectories, stop.asked)
         self._watches, self._device = {"offline": Stopwatch(), "online": Stopwatch()}, DeviceWatch()
+        self._stream: Stream | None = None
         self._dispatcher = ThreadPoolExecutor(1, thread_name_prefix="calql-dispatcher")
         self._short = short_part(self.options.block)
         self._block = self.options.block // self._short * self._short
@@ -222,7 +224,9 @@ class Run:
             self._on_switch(self.saved)
         method, state = self._switched(self.learning.state)
         self.program = Program(method, self._shards)
-        self.learning = self._shards.shared_out(self.program.fresh(state, self.learning.updates, self._logged))
+        self.learning = self._shards.shared_out(
+            self.program.fresh(state, self.learning.updates, self.plan.inputs.logged)
+        )
         self._note_speed()
         self.watch.ended = time.monotonic()
         self.online = True
@@ -296,6 +300,16 @@ class Run:
         returns = self.returns if self.program.method.bounds_targets else None
         rows = self._logged, self.replay
         return UpdateInputs(rows, self._update_keys, shares, first.astype(np.int32), returns, stands)
+
+    @property
+    def _logged(self) -> Transitions | Stream:
+        """The logged rows on the device, or what brings them there."""
+        if self._resident is not None:
+            return self._resident
+        shape = batch_shape(self.program.method)
+        if self._stream is None or self._stream.shape != shape:
+            self._stream = Stream(self.plan.inputs.logged, shape, self._update_keys)
+        return self._stream
 
     def _logged_shares(self, first: Counts) -> list[int]:
         """Rows of each seed's batches that are drawn from logged data."""
@@ -473,7 +487,7 @@ class Run:
         if self.online:
             method, state = self._switched(state)
             self.program = Program(method, self._shards)
-        fresh = self.program.fresh(state, self.learning.updates, self._logged)
+        fresh = self.program.fresh(state, self.learning.updates, self.plan.inputs.logged)
         learning = Learning(
             unpack("state", arrays, fresh.state),
             jnp.asarray(arrays["updates"]),
@@ -510,5 +524,7 @@ class Run:
         self._pools.close()
         self.stepper.close()
         self._dispatcher.shutdown()
+        if self._stream is not None:
+            self._stream.close()
         self._device.close()
         self.output.close()

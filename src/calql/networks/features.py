@@ -14,6 +14,7 @@ from calql.networks.encoder import ImageEncoder
 from calql.networks.mlp import Precision
 from calql.networks.parts import Encoder, Several
 from calql.system.layout import Layout
+from calql.system.walk import moments
 
 SPREAD_FLOOR = 1e-3  # TD3+BC's
 
@@ -39,8 +40,8 @@ class Spec:
         packed = layout is not None and layout.packed
         if observations.dtype == np.uint8 and not packed:
             return cls(shape, dim, image=True, discrete=discrete, layout=layout)
-        flat = (observations if layout is None else layout.vectors_of(observations)).astype(np.float64)
-        centre, spread = (tuple(float(x) for x in column) for column in (flat.mean(axis=0), flat.std(axis=0)))
+        part = (lambda rows: rows) if layout is None else layout.vectors_of
+        centre, spread = (tuple(float(x) for x in column) for column in moments(observations, part))
         return cls(shape, dim, mean=centre, std=spread, discrete=discrete, layout=layout)
 
 

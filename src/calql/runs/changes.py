@@ -12,10 +12,17 @@ from calql.runs.origins import resumed
 from calql.system.errors import UserError
 
 GROW = ("online_steps", "offline_updates")  # more of the same; offline updates before the switch, or of logs alone
-FREE = ("devices", "workers", "checkpoint_minutes", "step_timeout", "block")  # change nothing, devices last digits
+FREE = (
+    "devices",
+    "workers",
+    "checkpoint_minutes",
+    "step_timeout",
+    "block",
+    "stream",
+)  # change nothing, devices last digits
 ALLOWED = (
     "more --online-steps, more --offline-updates before the switch or of logs alone, --devices, --workers, "
-    "--checkpoint-minutes, --step-timeout, --block"
+    "--checkpoint-minutes, --step-timeout, --block, --stream"
 )
 COMPARED: dict[str, tuple[str, ...]] = {  # parts of config.json that follow from code, and which of them count
     "rewards": (),

@@ -25,6 +25,7 @@ from calql.engine import devices
 from calql.engine.handed_in import Recorded
 from calql.engine.memory import require_memory
 from calql.engine.options import RunOptions
+from calql.engine.placement import placed
 from calql.engine.plan import Plan, make_plan
 from calql.methods import check_combination, make_method, method_entry
 from calql.runs.request import Choice, check_methods_options
@@ -103,7 +104,8 @@ def prepare(
         probe = probe and not run.real
         task, action_space, observation_space, compared = _checked(task, data, probe=probe, limit=run.action_limit)
         warnings += compared
-    data = as_learnt(data, action_space, run)
+    data, told = placed(as_learnt(data, action_space, run), run)
+    warnings += told
     members = run.seeds * max(len(arms), 1)
     on_a_device = devices.seeds_in_one_memory(run.devices, members)
     require_memory(method, data, dataclasses.replace(run, seeds=on_a_device), task.episode_limit)

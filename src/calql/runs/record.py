@@ -16,6 +16,7 @@ import numpy as np
 from gymnasium import spaces
 
 from calql.data import Dataset, load, possible_returns
+from calql.data.stored import Stored
 from calql.domains.base import NormalisedReturn, Score
 from calql.domains.own.tasks import MakeEnv, kind_of
 from calql.engine.checkpoint import Saved
@@ -38,6 +39,7 @@ from calql.system.provenance import commit
 from calql.system.run_config import damaged, options_from
 from calql.system.run_config import read_config as read_whole_config
 from calql.system.run_files import CONFIG
+from calql.system.walk import chunks
 
 PACKAGES = (
     "calql",
@@ -258,9 +260,11 @@ def recorded_space(known: Mapping[str, Any]) -> ActionSpace | None:
 
 def fingerprint(data: Dataset) -> str:
     """A checksum of what training sees."""
-    crc = 0
-    for column in (data.observations, data.actions, data.rewards, data.terminals):
-        crc = zlib.crc32(np.ascontiguousarray(column).tobytes(), crc)
+    seen = data.observations
+    crc = int(seen.facts.get("crc32", 0)) if isinstance(seen, Stored) else 0
+    for column in (*([] if crc else [seen]), data.actions, data.rewards, data.terminals):
+        for rows in chunks(column):
+            crc = zlib.crc32(np.ascontiguousarray(column[rows]).tobytes(), crc)
     if data.layout is not None:  # the same bytes of other parts are other data
         crc = zlib.crc32(str(data.layout).encode(), crc)
     return f"{crc:08x}"

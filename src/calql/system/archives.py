@@ -33,6 +33,7 @@ DAMAGE = (
 )  # fmt: skip
 
 Arrays = dict[str, NDArray[Any]]
+Elsewhere = Callable[[int, IO[bytes]], NDArray[Any] | None]  # of a .npy file: its size and its content
 Choose = Callable[[list[str]], list[str]]  # which of the names to read; it may refuse them
 
 
@@ -40,14 +41,19 @@ class _Damaged(Exception):
     """In one array."""
 
 
-def read_archive(path: Path, choose: Choose = list, *, mend: str = AGAIN) -> Arrays:
-    """The chosen arrays (all by default), or an error that says what is wrong with the file."""
+def read_archive(path: Path, choose: Choose = list, *, mend: str = AGAIN, elsewhere: Elsewhere | None = None) -> Arrays:
+    """The chosen arrays (all by default), or an error that says what is wrong with the file.
+
+    `elsewhere` is asked of each first, and may put what it holds in another place than memory.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             members = _members(archive)
             names = choose(list(members))
-            require_room(sum(members[name].file_size for name in names), path)
-            return {name: _array(archive, members[name], name, path, mend) for name in names}
+            found = {} if elsewhere is None else _put_elsewhere(archive, members, names, elsewhere)
+            rest = [name for name in names if name not in found]
+            require_room(sum(members[name].file_size for name in rest), path)
+            return found | {name: _array(archive, members[name], name, path, mend) for name in rest}
     except UserError:
         raise
     except FileNotFoundError:
@@ -86,6 +92,18 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
             raise zipfile.BadZipFile(f"two arrays are called {name!r}")
         if member.filename.endswith(SUFFIX):
             found[name] = member
+    return found
+
+
+def _put_elsewhere(
+    archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], names: list[str], elsewhere: Elsewhere
+) -> Arrays:
+    found = {}
+    for name in names:
+        with archive.open(members[name]) as content:
+            put = elsewhere(members[name].file_size, content)
+        if put is not None:
+            found[name] = put
     return found
 
 

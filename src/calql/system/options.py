@@ -177,6 +177,7 @@ RANGES: Mapping[str, Range] = {
     "size": FROM_ONE,
     "policies": NOT_NEGATIVE,
     "pixels": Range(480.0, 2160.0),
+    "camera": Range(8.0, 4096.0, also=0.0),
     "processes": Range(1.0, 1024.0),
     "jobs": Range(1.0, 1024.0),
     "port": Range(0.0, 65535.0),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 
-from calql.data.formats import arrow, csv, hdf5, lerobot, minari, npz, parquet, rlds, robomimic, zarr
+from calql.data.formats import arrow, column_folder, csv, hdf5, lerobot, minari, npz, parquet, rlds, robomimic, zarr
 from calql.data.formats.base import Format
 from calql.system.errors import UserError
 from calql.system.registry import Registry
@@ -17,6 +17,7 @@ from calql.system.registry import Registry
 def _own() -> Mapping[str, Format]:
     return {
         "npz": npz.FORMAT,
+        "columns": column_folder.FORMAT,
         "robomimic": robomimic.FORMAT,
         "hdf5": hdf5.FORMAT,
         "minari": minari.FORMAT,

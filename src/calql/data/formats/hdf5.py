@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from calql.data.dataset import Dataset
 from calql.data.flat import flat_recording, group_of, wanted
 from calql.data.formats.base import Format, begins
 from calql.data.reading import AS_IT_IS, Reading
+from calql.data.sources import Sliced, stays
+from calql.data.stored import Stored
 from calql.data.write import d4rl_columns, written
 from calql.system.archives import AGAIN, require_room
 from calql.system.errors import UserError
@@ -32,9 +34,10 @@ SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 def read_hdf5(path: Path, reading: Reading = AS_IT_IS, on_problem: OnProblem = stop) -> Dataset:
     """A D4RL file, read without D4RL; with columns of the user's choice, or observations in a group, as a table."""
-    if not reading.chooses and not _has_group(path):
-        return from_d4rl_arrays(read_hdf5_arrays(path), str(path), on_problem=on_problem)
-    arrays = read_hdf5_arrays(path, reading)
+    table = reading.chooses or _has_group(path)
+    arrays = read_hdf5_arrays(path, reading, table=table)
+    if not table:
+        return from_d4rl_arrays(arrays, str(path), on_problem=on_problem)
     return assemble(flat_recording(arrays, reading, str(path)), reading, str(path), on_problem)
 
 
@@ -46,18 +49,27 @@ def write_hdf5(dataset: Dataset, path: Path) -> Path:
     return path
 
 
-def read_hdf5_arrays(path: Path, reading: Reading | None = None) -> dict[str, NDArray[Any]]:
-    """The columns of the file, as stored; `infos`, `metadata` and the like are read only if a user names them."""
-    with opened(path) as file:
+def read_hdf5_arrays(path: Path, reading: Reading = AS_IT_IS, *, table: bool = False) -> dict[str, NDArray[Any]]:
+    """The columns of the file, as stored: those of D4RL's layout, or of a `table` those that a user names."""
+    with opened(path, keep=reading.scratch is not None) as file:
         names = list(file.keys())
         _refuse_minari(names, path)
-        if reading is None:
-            require_keys(names, str(path))
-        else:
+        if table:
             names = wanted(_arrays(file), reading, str(path))
-        found = {name: own_array(file, name, path) for name in names if reading is not None or name in KNOWN}
-        require_room(sum(int(node.nbytes) for node in found.values()), path)
-        return {name: np.asarray(node[()]) for name, node in found.items()}
+        else:
+            require_keys(names, str(path))
+        found = {name: own_array(file, name, path) for name in names if table or name in KNOWN}
+        require_room(sum(int(node.nbytes) for node in found.values() if not _stays(node, reading)), path)
+        return {name: _column(node, path, reading) for name, node in found.items()}
+
+
+def _column(node: h5py.Dataset, path: Path, reading: Reading) -> Any:
+    """Its numbers, or where they are."""
+    return Stored(Sliced([node], [len(node)], str(path))) if _stays(node, reading) else np.asarray(node[()])
+
+
+def _stays(node: h5py.Dataset, reading: Reading) -> bool:
+    return stays(node.nbytes, reading, numbers=node.ndim < 2)
 
 
 def _arrays(group: h5py.Group, depth: int = DEEPEST) -> list[str]:
@@ -79,10 +91,14 @@ def _has_group(path: Path) -> bool:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[h5py.File]:
-    """An HDF5 file to read; whatever its damage makes the library raise is told in one line."""
+def opened(path: Path, *, keep: bool = False) -> Iterator[h5py.File]:
+    """An HDF5 file to read; whatever its damage makes the library raise is told in one line.
+
+    With `keep` it stays open for as long as somebody has one of its arrays.
+    """
     try:
-        with h5py.File(path, "r") as file:
+        file = h5py.File(path, "r")
+        with nullcontext(file) if keep else file:
             yield file
     except DAMAGE as error:
         raise UserError(f"is not a whole HDF5 file ({error})", where=str(path), mend=AGAIN) from error

@@ -18,9 +18,11 @@ from calql.data.dataset import Dataset, Ints
 from calql.data.folders import read_json, require_plain
 from calql.data.formats.base import Format
 from calql.data.formats.parquet import batches, read_columns
-from calql.data.pictures import decoded
+from calql.data.pictures import Packed, decoded
 from calql.data.reading import AS_IT_IS, Reading
 from calql.data.recording import Column, Recording, Trouble
+from calql.data.sources import Canvas, stays
+from calql.data.stored import Stored, picked
 from calql.data.videos import Clip, frames
 from calql.system.archives import AGAIN, require_room
 from calql.system.errors import UserError
@@ -50,7 +52,7 @@ def read_lerobot(path: Path, reading: Reading = AS_IT_IS, on_problem: OnProblem 
     lengths, names, troubles = _episodes(arrays, _described(path, features), path)
     columns = {name: Column.of(values) for name, values in arrays.items()}
     for name in (name for name, kind in features.items() if kind["dtype"] in CAMERAS):
-        columns[name] = _camera(path, name, features[name], info, arrays, files, order, troubles)
+        columns[name] = _camera(path, name, features[name], info, arrays, files, order, troubles, reading)
     roles = {role: name for role, name in ROLES.items() if name in columns}
     time = {"time": "timestamp"} if "timestamp" in columns else {}
     recording = Recording(columns, lengths, {**roles, **time}, {}, PREFIX, names, troubles)
@@ -156,14 +158,15 @@ def _camera(
     files: Sequence[Path],
     order: Ints,
     troubles: list[Trouble],
+    reading: Reading,
 ) -> Column:
     shape = _picture_shape(name, kind, path)
     about = kind.get("info")
     if isinstance(about, dict) and (about.get("is_depth_map") or about.get("video.is_depth_map")):
         return Column(shape, partial(_no_depth, name, path), image=True)
     if kind["dtype"] == "image":
-        return Column(shape, partial(_embedded, files, name, shape, order), image=True)
-    return Column(shape, partial(_filmed, path, name, shape, info, arrays, troubles), image=True)
+        return Column(shape, partial(_embedded, files, name, shape, order, reading), image=True)
+    return Column(shape, partial(_filmed, path, name, shape, info, arrays, troubles, reading), image=True)
 
 
 def _no_depth(name: str, path: Path) -> NDArray[Any]:
@@ -180,18 +183,21 @@ def _picture_shape(name: str, kind: Mapping[str, Any], path: Path) -> tuple[int,
     return (*shape[1:], shape[0]) if first.startswith("c") or (not first and shape[0] in (1, 3)) else shape
 
 
-def _embedded(files: Sequence[Path], name: str, shape: tuple[int, ...], order: Ints) -> NDArray[Any]:
+def _embedded(files: Sequence[Path], name: str, shape: tuple[int, ...], order: Ints, reading: Reading) -> Any:
     """Pictures that lie in the tables; a path that stands beside one is not followed."""
-    require_room(len(order) * int(np.prod(shape)), files[0], 2**62)
-    found = [
-        decoded([_bytes(value, name, file) for value in values], shape, file, 2**62)
-        for file in files
-        for values in batches(file, name, AT_ONCE)
-    ]
-    total = sum(len(part) for part in found)
-    if total != len(order):
-        raise UserError(f"'{name}' has {total} rows of {len(order)}", where=str(files[0]), mend=AGAIN)
-    return np.concatenate(found)[order]
+    left = stays(len(order) * int(np.prod(shape)), reading)
+    require_room(0 if left else len(order) * int(np.prod(shape)), files[0], 2**62)
+    packed = (
+        [_bytes(value, name, file) for value in values] for file in files for values in batches(file, name, AT_ONCE)
+    )
+    found: Any = (
+        Stored(Packed([picture for part in packed for picture in part], shape, files[0]))
+        if left
+        else np.concatenate([decoded(part, shape, files[0], 2**62) for part in packed])
+    )
+    if len(found) != len(order):
+        raise UserError(f"'{name}' has {len(found)} rows of {len(order)}", where=str(files[0]), mend=AGAIN)
+    return picked(found, order)
 
 
 def _bytes(value: Any, name: str, file: Path) -> bytes:
@@ -208,20 +214,24 @@ def _filmed(
     info: Mapping[str, Any],
     arrays: Arrays,
     troubles: list[Trouble],
-) -> NDArray[Any]:
+    reading: Reading,
+) -> Any:
     """Pictures of all rows from the videos; an episode that lacks one is a bad one."""
     if info.get("video_path", VIDEO_PATH) != VIDEO_PATH:
         raise UserError("keeps its videos in places of its own", where=str(path / INFO), mend=f"as {VIDEO_PATH}")
     rate = info.get("fps")
     if not isinstance(rate, int | float) or not 0 < rate < 1e6 or "timestamp" not in arrays:
         raise UserError("names no frames a second, or has no 'timestamp'", where=str(path / INFO), mend=AGAIN)
-    require_room(len(arrays["timestamp"]) * int(np.prod(shape)), path, 2**62)
+    size = len(arrays["timestamp"]) * int(np.prod(shape))
+    left = stays(size, reading)
+    require_room(0 if left else size, path, 2**62)
     described = _described(path, {name: {"dtype": "video"}})
     clips, of_row = _clips(path, name, described, arrays)
-    pictures, seen = frames(clips, shape, float(rate))
+    canvas = Canvas((len(of_row), *shape), reading) if left else None
+    pictures, seen = frames(clips, shape, float(rate), canvas)
     for number in np.unique(of_row[~seen]):
         troubles.append(Trouble(int(number), f"frames missing in the video of '{name}'"))
-    return pictures
+    return pictures if canvas is None else canvas.column()
 
 
 def _clips(

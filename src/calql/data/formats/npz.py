@@ -6,7 +6,7 @@ import contextlib
 import zipfile
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from numpy.typing import NDArray
 
@@ -17,8 +17,9 @@ from calql.data.dataset import Dataset
 from calql.data.flat import flat_recording, group_of, wanted
 from calql.data.formats.base import Format, begins
 from calql.data.reading import AS_IT_IS, Reading
+from calql.data.sources import stays, unpacked
 from calql.data.write import write_npz
-from calql.system.archives import AGAIN, DAMAGE, read_archive
+from calql.system.archives import AGAIN, DAMAGE, Elsewhere, read_archive
 from calql.system.errors import UserError
 
 SIGNATURES = (b"PK\x03\x04", b"PK\x05\x06")  # of a ZIP archive, and of an empty one
@@ -31,13 +32,15 @@ def read_npz(path: Path, reading: Reading = AS_IT_IS, on_problem: OnProblem = st
     Arrays `observations/NAME` are the parts of dictionary observations.
     """
     if not reading.chooses and not group_of(_names(path)):
-        return from_d4rl_arrays(read_npz_arrays(path, KNOWN), str(path), on_problem=on_problem)
+        return from_d4rl_arrays(read_npz_arrays(path, KNOWN, reading), str(path), on_problem=on_problem)
     _require_archive(path)
-    arrays = read_archive(path, lambda names: wanted(names, reading, str(path)))
+    arrays = read_archive(path, lambda names: wanted(names, reading, str(path)), elsewhere=_elsewhere(reading))
     return assemble(flat_recording(arrays, reading, str(path)), reading, str(path), on_problem)
 
 
-def read_npz_arrays(path: Path, keys: Collection[str] | None = None) -> dict[str, NDArray[Any]]:
+def read_npz_arrays(
+    path: Path, keys: Collection[str] | None = None, reading: Reading = AS_IT_IS
+) -> dict[str, NDArray[Any]]:
     """The named arrays (all of them without names); with names, the required ones must be there."""
     _require_archive(path)
 
@@ -46,7 +49,14 @@ def read_npz_arrays(path: Path, keys: Collection[str] | None = None) -> dict[str
             require_keys(names, str(path))
         return [name for name in names if keys is None or name in keys]
 
-    return read_archive(path, chosen)
+    return read_archive(path, chosen, elsewhere=_elsewhere(reading))
+
+
+def _elsewhere(reading: Reading) -> Elsewhere | None:
+    """Large arrays are unpacked to the disk where there is a folder for it."""
+    if reading.scratch is None:
+        return None
+    return lambda size, content: cast(Any, unpacked(content, reading)) if stays(size, reading) else None
 
 
 def _names(path: Path) -> list[str]:

@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calql.data.assemble import assemble
 from calql.data.columns import OnProblem, stop
 from calql.data.dataset import Dataset
 from calql.data.folders import read_json, require_plain
 from calql.data.formats.base import Format, begins
-from calql.data.pictures import decoded, picture_shape
+from calql.data.pictures import Packed, decoded, picture_shape
 from calql.data.reading import AS_IT_IS, Reading
 from calql.data.recording import Column, Recording, Trouble
+from calql.data.sources import stays
+from calql.data.stored import Stored
 from calql.data.tfrecord import HEADER, Malformed, Values, begins_with_record, parse_example, records
 from calql.system.archives import AGAIN, require_room
 from calql.system.errors import UserError
@@ -52,7 +53,7 @@ def read_rlds(path: Path, reading: Reading = AS_IT_IS, on_problem: OnProblem = s
     packed = sum(file.stat().st_size for file in files)
     require_room(LARGEST * packed, path, packed)
     episodes = [_steps(content, path) for file in files for content in _whole(file, lengths)]
-    recording = _recording(episodes, kinds, path, packed)
+    recording = _recording(episodes, kinds, path, packed, reading)
     return assemble(_with_note(recording, episodes), reading, str(path), on_problem)
 
 
@@ -141,7 +142,9 @@ def _steps(content: bytes, path: Path) -> dict[str, Values | list[Values]]:
     return steps
 
 
-def _recording(episodes: list[dict[str, Any]], kinds: dict[str, Kind] | None, path: Path, packed: int) -> Recording:
+def _recording(
+    episodes: list[dict[str, Any]], kinds: dict[str, Kind] | None, path: Path, packed: int, reading: Reading
+) -> Recording:
     counts = [_count(episode, path) for episode in episodes]
     names = [name for name in episodes[0] if all(name in episode for episode in episodes)]
     columns: dict[str, Column] = {}
@@ -149,7 +152,7 @@ def _recording(episodes: list[dict[str, Any]], kinds: dict[str, Kind] | None, pa
     troubles: list[Trouble] = []
     lengths = np.asarray([max(count - 1, 0) for count in counts], np.int64)
     for name in sorted(names):
-        column = _Feature(name, episodes, counts, (kinds or {}).get(name, Kind()), path, packed)
+        column = _Feature(name, episodes, counts, (kinds or {}).get(name, Kind()), path, packed, reading)
         if not column.usable:
             continue
         troubles += column.troubles
@@ -182,9 +185,16 @@ class _Feature:
     """One feature of all steps of all episodes."""
 
     def __init__(
-        self, name: str, episodes: list[dict[str, Any]], counts: list[int], kind: Kind, path: Path, packed: int
+        self,
+        name: str,
+        episodes: list[dict[str, Any]],
+        counts: list[int],
+        kind: Kind,
+        path: Path,
+        packed: int,
+        reading: Reading,
     ) -> None:
-        self.name, self.counts, self.path, self.packed = name, counts, path, packed
+        self.name, self.counts, self.path, self.packed, self.reading = name, counts, path, packed, reading
         self.values = [_flat(episode[name]) for episode in episodes]
         first = self.values[0]
         encoded = isinstance(first, list)
@@ -207,10 +217,12 @@ class _Feature:
         each = len(first) // self.counts[0]
         return () if each == 1 else (each,)
 
-    def load(self, later: int) -> NDArray[Any]:
+    def load(self, later: int) -> Any:
         """The rows of all steps but the last of each episode, or of all but the first."""
         if self.image:
             pictures = [p for e, values in enumerate(self.values) for p in self._part(e, values, later)]
+            if stays(len(pictures) * int(np.prod(self.shape)), self.reading):
+                return Stored(Packed(pictures, self.shape, self.path))
             return decoded(pictures, self.shape, self.path, self.packed)
         pieces = [self._part(e, values, later) for e, values in enumerate(self.values)]
         return np.concatenate(pieces)

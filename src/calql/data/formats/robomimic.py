@@ -18,6 +18,8 @@ from calql.data.formats.base import Format
 from calql.data.formats.hdf5 import DAMAGE, opened, own_array, own_group
 from calql.data.reading import AS_IT_IS, Reading
 from calql.data.recording import Column, Recording, is_image, joined
+from calql.data.sources import Sliced, stays
+from calql.data.stored import Stored
 from calql.system.archives import AGAIN, require_room
 from calql.system.errors import UserError
 
@@ -31,19 +33,19 @@ Nodes = dict[str, h5py.Dataset]  # the arrays of one demonstration
 
 def read_robomimic(path: Path, reading: Reading = AS_IT_IS, on_problem: OnProblem = stop) -> Dataset:
     """A step is terminal where it is done and earns a reward: `dones` are also set where recordings just stop."""
-    with opened(path) as file:
+    with opened(path, keep=reading.scratch is not None) as file:
         demos = own_group(file, "data", path)
         names = sorted((name for name in demos if DEMO.fullmatch(name)), key=_number)
         if not names:
             raise UserError("its group 'data' holds no demonstration", where=str(path), mend=AGAIN)
         nodes = [_arrays(own_group(demos, name, path), path) for name in names]
-        return assemble(_recording(nodes, names, path), reading, str(path), on_problem)
+        return assemble(_recording(nodes, names, path, reading), reading, str(path), on_problem)
 
 
-def _recording(nodes: Sequence[Nodes], names: Sequence[str], path: Path) -> Recording:
+def _recording(nodes: Sequence[Nodes], names: Sequence[str], path: Path, reading: Reading) -> Recording:
     shared = [name for name in nodes[0] if all(name in each for each in nodes) and nodes[0][name].ndim > 0]
     lengths, troubles = joined([{name: len(each[name]) for name in shared} for each in nodes])
-    columns = {name: _column(nodes, name, lengths, path) for name in shared}
+    columns = {name: _column(nodes, name, lengths, path, reading) for name in shared}
     following = {
         name.replace(FOLLOWING, OBSERVED, 1): column
         for name, column in columns.items()
@@ -82,11 +84,12 @@ def _is_array(group: h5py.Group, name: str) -> bool:
     return not hard or group.get(name, getclass=True) is h5py.Dataset
 
 
-def _column(nodes: Sequence[Nodes], name: str, lengths: NDArray[np.int64], path: Path) -> Column:
+def _column(nodes: Sequence[Nodes], name: str, lengths: NDArray[np.int64], path: Path, reading: Reading) -> Column:
     first = nodes[0][name]
 
-    def load() -> NDArray[Any]:
-        require_room(sum(int(each[name].nbytes) for each in nodes), path)
+    def load() -> Any:
+        size = sum(int(each[name].nbytes) for each in nodes)
+        require_room(0 if stays(size, reading, numbers=first.ndim < 2) else size, path)
         other = [each[name].shape[1:] for each in nodes if each[name].shape[1:] != first.shape[1:]]
         if other:
             raise UserError(
@@ -94,6 +97,8 @@ def _column(nodes: Sequence[Nodes], name: str, lengths: NDArray[np.int64], path:
                 where=str(path),
                 mend="choose other observations",
             )
+        if stays(size, reading, numbers=first.ndim < 2):
+            return Stored(Sliced([each[name] for each in nodes], lengths.tolist(), str(path)))
         return np.concatenate([each[name][:rows] for each, rows in zip(nodes, lengths, strict=True)])
 
     return Column(tuple(first.shape[1:]), load, is_image(first.dtype, tuple(first.shape[1:])))

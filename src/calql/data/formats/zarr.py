@@ -23,6 +23,8 @@ from calql.data.formats.base import Format
 from calql.data.packed_chunks import unpacked_size
 from calql.data.reading import AS_IT_IS, Reading
 from calql.data.recording import Column, Recording
+from calql.data.sources import Sliced, stays
+from calql.data.stored import Stored
 from calql.system.archives import AGAIN, require_room
 from calql.system.errors import UserError
 from calql.system.extras import extra
@@ -42,7 +44,7 @@ def read_zarr(path: Path, reading: Reading = AS_IT_IS, on_problem: OnProblem = s
     arrays = {name: _described(place, name) for name, place in _arrays(path)}
     if not arrays:
         raise UserError("holds no arrays", where=str(path), mend=AGAIN)
-    load = partial(_load, path, arrays, size)
+    load = partial(_load, path, arrays, size, reading)
     if ENDS in arrays:
         return assemble(_replay_buffer(arrays, load, path), reading, str(path), on_problem)
     flat = {name: load(name) for name in wanted(list(arrays), reading, str(path))}
@@ -89,6 +91,7 @@ def _pictures(load: Any) -> NDArray[Any]:
     values = load()
     if values.dtype == np.uint8:
         return values
+    values = np.asarray(values)
     if values.min() < 0 or values.max() > 255 or (values != np.round(values)).any():
         raise UserError("a camera's pictures are no whole numbers from 0 to 255", mend="store them as uint8")
     return values.astype(np.uint8)
@@ -156,10 +159,11 @@ def _sound(shape: Any, chunks: Any, dtype: np.dtype[Any], packing: str | None, p
     }
 
 
-def _load(path: Path, arrays: Mapping[str, dict[str, Any]], size: int, name: str) -> NDArray[Any]:
+def _load(path: Path, arrays: Mapping[str, dict[str, Any]], size: int, reading: Reading, name: str) -> Any:
     """One array, once it is known that it fits and that none of its chunks is more than a chunk."""
     described = arrays[name]
-    require_room(max(described["bytes"], described["chunk_bytes"]), path, size)
+    left = stays(described["bytes"], reading, numbers=len(described["shape"]) < 2)
+    require_room(described["chunk_bytes"] if left else max(described["bytes"], described["chunk_bytes"]), path, size)
     for chunk in described["place"].parent.rglob("*"):
         if chunk.is_file() and chunk.name not in ("zarr.json", ".zarray", ".zattrs"):
             unpacked = unpacked_size(chunk, described["packing"], described["chunk_bytes"])
@@ -169,7 +173,8 @@ def _load(path: Path, arrays: Mapping[str, dict[str, Any]], size: int, name: str
     version = 2 if described["place"].name == ".zarray" else 3
     try:
         store = zarr.storage.LocalStore(path, read_only=True)
-        return np.asarray(zarr.open_array(store, path=name, mode="r", zarr_format=version)[...])
+        array = zarr.open_array(store, path=name, mode="r", zarr_format=version)
+        return Stored(Sliced([array], [array.shape[0]], str(path))) if left else np.asarray(array[...])
     except Exception as error:  # whatever the library and its codecs make of damage
         text = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
         raise UserError(f"'{name}' cannot be read ({text})", where=str(path), mend=AGAIN) from None

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from calql.data import Dataset, return_to_go
 from calql.data.rewards import RewardRule
+from calql.data.stored import picked
 
 Values = NDArray[np.float32]
 
@@ -47,11 +48,15 @@ class Fit:
     seed: int = 0
     updates: int = 50_000  # most gradient steps, for the ones that are networks
     widths: tuple[int, ...] = (256, 256)
+    stream: bool = False  # rows stay where they are, and only those of a batch go to the device
 
     def trajectory(self, rows: slice) -> Trajectory:
         data = self.data
         return Trajectory(
-            data.observations[rows], data.actions[rows], self.rewards.map(data.rewards[rows]), data.terminals[rows]
+            picked(data.observations, rows),
+            data.actions[rows],
+            self.rewards.map(data.rewards[rows]),
+            data.terminals[rows],
         )
 
 

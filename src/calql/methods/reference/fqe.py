@@ -28,9 +28,9 @@ from calql.methods.base import Method, Policy, TimeStep
 from calql.methods.losses import backup, squared_error
 from calql.methods.optimise import ADAM, descend
 from calql.methods.reference.base import Fit, MonteCarlo, over_episodes
+from calql.methods.reference.batches import Block, blocks
 from calql.networks import ChoiceCritics, Critics, Spec, Style, at_actions, make_encoder, move_towards, q_values
 
-BATCH = 256
 RATE = 3e-4
 TARGET_RATE = 0.05
 CHUNK = 8192  # rows that policies act on at a time
@@ -43,14 +43,15 @@ AnyCritics = Critics | ChoiceCritics
 
 
 class Rows(NamedTuple):
-    """Logged steps [row, ...] in the units of the networks."""
+    """Logged steps [row, ...] in the units of the networks, and what each policy does after them."""
 
-    observations: jax.Array
-    actions: jax.Array
-    rewards: jax.Array
-    returns: jax.Array
-    terminals: jax.Array
-    next_observations: jax.Array
+    observations: Any
+    actions: Any
+    rewards: Any
+    returns: Any
+    terminals: Any
+    next_observations: Any
+    next_actions: Any  # [row, policy, action]
 
 
 @dataclass(frozen=True)
@@ -105,12 +106,15 @@ def fit_policies(fit: Fit, next_actions: Floats) -> PolicyValues:
     rewards = (mapped - units.offset * (1.0 - fit.discount * (1.0 - data.terminals))) / units.scale
     terminals, known = data.terminals.astype(np.float32), (returns - units.offset) / units.scale
     columns = (data.observations, data.actions, rewards.astype(np.float32), known, terminals, data.next_observations)
-    rows = Rows(*(jnp.asarray(column) for column in columns))
+    rows = Rows(*columns, np.swapaxes(next_actions, 0, 1))
     keys = jax.random.split(jax.random.key(fit.seed), len(next_actions))
     spec = Spec.of(data.observations, data.actions, discrete=data.discrete, layout=data.layout)
     critics = jax.vmap(lambda key: _fresh(spec, fit.widths, key))(keys)
-    train = partial(_train, fit.discount, units.possible, fit.updates)
-    return PolicyValues(jax.jit(train)(critics, rows, jnp.asarray(next_actions), jax.random.key(fit.seed + 1)), units)
+    train = jax.jit(partial(_train, fit.discount, units.possible, fit.updates))
+    carry, everywhere = (critics, critics, jax.vmap(ADAM.init)(critics)), np.arange(len(data))
+    for block in blocks(rows, everywhere, jax.random.key(fit.seed + 1), 0, fit.updates, stream=fit.stream):
+        carry = train(carry, block)
+    return PolicyValues(carry[0], units)
 
 
 def _fresh(spec: Spec, widths: tuple[int, ...], key: jax.Array) -> AnyCritics:
@@ -120,9 +124,7 @@ def _fresh(spec: Spec, widths: tuple[int, ...], key: jax.Array) -> AnyCritics:
     return kind(encoder, features, spec.action_dim, widths, count=1, key=key_critic, style=Style(output_gain=1.0))
 
 
-def _train(
-    discount: float, possible: tuple[float, float], updates: int, critics: AnyCritics, rows: Rows, after: Any, key: Any
-) -> Any:
+def _train(discount: float, possible: tuple[float, float], updates: int, carry: Any, block: Block) -> Any:
     """Adam steps on batches that all policies share: first towards logged returns, then by TD."""
 
     def loss(critic: AnyCritics, slow: AnyCritics, batch: Rows, acted: jax.Array, learns: jax.Array) -> jax.Array:
@@ -133,8 +135,7 @@ def _train(
         )
 
     def step(index: jax.Array, carry: Any) -> Any:
-        picked = jax.random.randint(jax.random.fold_in(key, index), (BATCH,), 0, len(rows.rewards))
-        batch = jax.tree.map(lambda column: column[picked], rows)
+        batch = block.batch(index)
 
         def one(critic: AnyCritics, slow: AnyCritics, adam: Any, acted: jax.Array) -> Any:
             gradient = jax.grad(loss)(critic, slow, batch, acted, index >= START * updates)
@@ -142,10 +143,9 @@ def _train(
             return critic, move_towards(slow, critic, jnp.float32(TARGET_RATE)), adam
 
         critics, slow, adam = carry
-        return jax.vmap(one)(critics, slow, adam, after[:, picked])
+        return jax.vmap(one, in_axes=(0, 0, 0, 1))(critics, slow, adam, batch.next_actions)
 
-    start = (critics, critics, jax.vmap(ADAM.init)(critics))
-    return jax.lax.fori_loop(0, updates, step, start)[0]
+    return jax.lax.fori_loop(block.first, block.last, step, carry)
 
 
 def _q(critic: AnyCritics, observations: jax.Array, actions: jax.Array) -> jax.Array:

@@ -18,10 +18,10 @@ from calql.data.bar import Bar
 from calql.methods.losses import backup, squared_error
 from calql.methods.optimise import ADAM, descend
 from calql.methods.reference.base import Fit, MonteCarlo, Trajectory, Values, over_episodes
+from calql.methods.reference.batches import Block, blocks
 from calql.methods.reference.held_out import Returns, hold_out, quality, returns_of
 from calql.networks import Critics, Spec, Style, make_encoder, move_towards, q_values
 
-BATCH = 256
 RATE = 3e-4
 TARGET_RATE = 0.05
 CHUNK = 8192  # rows valued at a time
@@ -33,13 +33,13 @@ PATIENCE = 3  # looks in a row at which it did not
 class Rows(NamedTuple):
     """Columns that the fit draws from; `returns` and `rewards` in units of the returns' spread."""
 
-    observations: jax.Array
-    actions: jax.Array
-    rewards: jax.Array
-    returns: jax.Array
-    terminals: jax.Array
-    next_observations: jax.Array
-    next_actions: jax.Array
+    observations: Any
+    actions: Any
+    rewards: Any
+    returns: Any
+    terminals: Any
+    next_observations: Any
+    next_actions: Any
 
 
 Target = Callable[[Critics, Rows], jax.Array]
@@ -99,13 +99,13 @@ class Trial:
         return cls(train, held_out, float(known.mean()), float(max(known.std(), 1e-3)))
 
     def rows(self) -> Rows:
-        """The training columns on the device."""
+        """The training columns, where they are."""
         data, discount = self.train.data, self.train.discount
         next_actions, _ = data.next_actions()
         # In units of (Q - offset) / scale, the reward that leaves the fixed point of the backup in place.
         mapped = self.train.rewards.map(data.rewards)
         rewards = (mapped - self.offset * (1.0 - discount * (1.0 - data.terminals))) / self.scale
-        columns = (
+        return Rows(
             data.observations,
             data.actions,
             rewards.astype(np.float32),
@@ -114,7 +114,6 @@ class Trial:
             data.next_observations,
             next_actions,
         )
-        return Rows(*(jnp.asarray(column) for column in columns))
 
     def fitted(self, critic: Critics) -> FittedQ:
         return FittedQ(critic, self.offset, self.scale)
@@ -188,30 +187,33 @@ def _fit(trial: Trial, name: str, descents: list[Descent]) -> FittedQ:
     critic = Critics(
         encoder, features, spec.action_dim, trial.train.widths, count=1, key=key_critic, style=Style(output_gain=1.0)
     )
-    converged, rows = True, trial.rows()
+    stream = trial.train.stream
+    rows = trial.rows() if stream else jax.tree.map(jnp.asarray, trial.rows())
+    converged = True
     for index, descent in enumerate(descents):
-        most = left // (len(descents) - index)
-        critic, done, converged = _until_no_better(critic, rows, jax.random.fold_in(key_fit, index), descent, most)
+        most, key = left // (len(descents) - index), jax.random.fold_in(key_fit, index)
+        critic, done, converged = _until_no_better(critic, rows, key, descent, most, stream=stream)
         left -= done
     fitted = trial.fitted(critic)
     return replace(fitted, notes=_notes(trial, fitted, name, trial.train.updates - left, converged))
 
 
 def _until_no_better(
-    critic: Critics, rows: Rows, key: jax.Array, descent: Descent, most: int
+    critic: Critics, rows: Rows, key: jax.Array, descent: Descent, most: int, *, stream: bool
 ) -> tuple[Critics, int, bool]:
     """Updates until the held-out error has not fallen for a while: the critic, how many, whether it was that.
 
     The critic is the last one, not the best: the best by Monte-Carlo error would be the regression.
     """
     carry, advance = (critic, critic, ADAM.init(critic)), jax.jit(partial(_advance, descent.target))
-    usable = jnp.asarray(np.flatnonzero(descent.usable))
+    usable = np.flatnonzero(descent.usable)
     least, in_vain, done = np.inf, 0, 0
     with Bar() as bar:
         while done < most and in_vain < PATIENCE:
             bar.show(f"reference value ({descent.name}), updates", done, most)
             step = min(CHECK, most - done)
-            carry = advance(carry, rows, usable, key, done, done + step)
+            for block in blocks(rows, usable, key, done, done + step, stream=stream):
+                carry = advance(carry, block)
             done += step
             if descent.error is not None:
                 error = descent.error(carry[0])
@@ -220,10 +222,8 @@ def _until_no_better(
     return carry[0], done, in_vain >= PATIENCE
 
 
-def _advance(
-    target: Target, carry: Any, rows: Rows, usable: jax.Array, key: jax.Array, first: jax.Array, last: jax.Array
-) -> Any:
-    """Adam steps on batches drawn with replacement, numbered from one update to another."""
+def _advance(target: Target, carry: Any, block: Block) -> Any:
+    """Adam steps on the batches of a block."""
 
     def loss(critic: Critics, slow: Critics, batch: Rows) -> jax.Array:
         q = q_values(critic, critic.encode(batch.observations), batch.actions)
@@ -231,12 +231,10 @@ def _advance(
 
     def step(index: jax.Array, carry: Any) -> Any:
         critic, slow, adam = carry
-        picked = usable[jax.random.randint(jax.random.fold_in(key, index), (BATCH,), 0, len(usable))]
-        batch = jax.tree.map(lambda column: column[picked], rows)
-        critic, adam = descend(jax.grad(loss)(critic, slow, batch), adam, critic, RATE)
+        critic, adam = descend(jax.grad(loss)(critic, slow, block.batch(index)), adam, critic, RATE)
         return critic, move_towards(slow, critic, jnp.float32(TARGET_RATE)), adam
 
-    return jax.lax.fori_loop(first, last, step, carry)
+    return jax.lax.fori_loop(block.first, block.last, step, carry)
 
 
 def _notes(trial: Trial, fitted: FittedQ, name: str, updates: int, converged: bool) -> tuple[str, ...]:

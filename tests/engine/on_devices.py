@@ -55,8 +55,8 @@ def killed_after(blocks: int) -> Any:
 
 
 def moved(folder: Path) -> dict[str, Any]:
-    """Killed offline on four devices, online on two, ended on eight."""
-    for blocks, go_on in ((2, lambda: train(folder, devices=4)), (6, lambda: resume(folder, devices=2))):
+    """Killed offline on four devices, online on two, ended on eight, with logged rows that are streamed to them."""
+    for blocks, go_on in ((2, lambda: train(folder, devices=4, stream="on")), (6, lambda: resume(folder, devices=2))):
         killed_after(blocks)
         try:
             go_on()

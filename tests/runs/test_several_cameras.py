@@ -16,7 +16,7 @@ from toy_task import tiny_options
 import calql
 import two_cameras
 from calql.cli import main
-from calql.data import Dataset, Reading, load
+from calql.data import Dataset, Reading, load, sources
 from calql.engine.boundary import Boundary
 from calql.engine.episodes import Request
 from calql.methods import METHODS
@@ -67,6 +67,21 @@ def seen() -> dict[str, np.ndarray]:
         "wrist": rng.integers(0, 256, (64, *two_cameras.WRIST, 1), np.uint8),
         "state": (rng.normal(size=(64, 2)) * [5.0, 1.0] + [100.0, 0.0]).astype(np.float32),
     }
+
+
+def test_from_disk_they_give_the_same_rows(
+    run: Path, logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Converted without coming into memory, where parts are packed as they are read; then streamed."""
+    monkeypatch.setattr(sources, "LARGE", 0)
+    folder, out = tmp_path / "two.columns", tmp_path / "run"
+    assert main(["data", "convert", str(logs), str(folder), "--observations", *NAMES]) == 0
+    data = load(folder)
+    assert data.stored
+    assert data.layout == load(logs, BY_NAME).layout
+    words = ["train", "--dataset", str(folder), "--env", ENV, *SMALL, "--stream", "on", "--online-steps", "12"]
+    assert main([*words, "--evaluate-online-every", "6", "--out", str(out)]) == 0
+    assert (out / "metrics.jsonl").read_bytes() == (run / "metrics.jsonl").read_bytes()
 
 
 def test_the_run_says_what_it_was_trained_on(run: Path) -> None:

@@ -12,14 +12,8 @@ from calql.runs.origins import resumed
 from calql.system.errors import UserError
 
 GROW = ("online_steps", "offline_updates")  # more of the same; offline updates before the switch, or of logs alone
-FREE = (
-    "devices",
-    "workers",
-    "checkpoint_minutes",
-    "step_timeout",
-    "block",
-    "stream",
-)  # change nothing, devices last digits
+# These change nothing in the results; the number of devices their last digits.
+FREE = ("devices", "workers", "checkpoint_minutes", "step_timeout", "block", "stream")
 ALLOWED = (
     "more --online-steps, more --offline-updates before the switch or of logs alone, --devices, --workers, "
     "--checkpoint-minutes, --step-timeout, --block, --stream"

@@ -65,6 +65,7 @@ def _page(options: ViewOptions) -> str:
 
     found: list[UserError] = []
     dataset, task = _read(options, found)
+    dataset = dataset.in_memory() if dataset.observations.ndim == 2 else dataset  # pictures are read as they are shown
     told = [sentence(f"{problem.what}; {problem.mend}") for problem in found]
     limit = task.episode_limit if task else None
     seen = describe(dataset, told, limit)

@@ -74,7 +74,7 @@ def require_room(unpacked: int, path: Path, packed: int | None = None) -> None:
         raise UserError(
             f"holds {in_words(unpacked)} of arrays, and this machine has {in_words(there)} of memory",
             where=str(path),
-            mend="use a machine with more memory, or keep fewer episodes of it",
+            mend="calql data convert FILE NAME.columns needs little memory for most formats; else keep fewer episodes",
         )
     if unpacked > max(LARGE, PACKED * packed):
         raise UserError(

@@ -47,6 +47,17 @@ def test_masks_discrete_actions_and_cuts(tmp_path: Path) -> None:
     assert second.observations.tolist() == [[7.0]]
 
 
+def test_two_recorders_in_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both see the same next free name; the second gives it up."""
+    numbers = iter([0, 0, 1])
+    monkeypatch.setattr("calql.data.recorder.next_free", lambda folder: next(numbers))
+    for value in (1.0, 2.0):
+        recorder = Recorder(tmp_path)
+        recorder.start([value])
+        recorder.step([0.0], 0.0, [value], truncated=True)
+    assert [load(path).observations.tolist() for path in sorted(tmp_path.iterdir())] == [[[1.0]], [[2.0]]]
+
+
 def test_what_is_no_number_is_told_at_once(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path)
     with pytest.raises(UserError, match=r"call start\(observation\)"):
@@ -57,6 +68,8 @@ def test_what_is_no_number_is_told_at_once(tmp_path: Path) -> None:
     recorder.step([0.0], 0.0, [0.0])
     with pytest.raises(UserError, match=r"an observation of shape \(2,\)"):
         recorder.step([0.0], 0.0, [0.0, 1.0])
+    with pytest.raises(UserError, match="a mask with some observations"):
+        recorder.step([0.0], 0.0, [0.0], mask=[1, 0])
     with pytest.raises(UserError, match="no step to cut after"):
         Recorder(tmp_path).cut()
     assert recorder.cut().exists()

@@ -66,8 +66,7 @@ def test_nothing_is_lost_or_repeated(actions: list[tuple[str, Any]]) -> None:
             ledger = ledger.added([entry(number) for number in what])
             ever |= set(what)
         elif did == "back":
-            ended = [each.number for each in ledger.rounds if ledger.ended(each.number)]
-            ledger = ledger.gone_back(ended[what[0] % len(ended)], keep_episodes=what[1])
+            ledger = ledger.gone_back(ledger.ended[what[0] % len(ledger.ended)], keep_episodes=what[1])
         elif ledger.training is not None:
             ledger = ledger.trained()
         elif ledger.inbox:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -102,10 +104,11 @@ def alone(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def trained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project of one seed with an environment, and one round after the first."""
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project of one seed, started with objects of Python, and one round after the first."""
     folder = tmp_path_factory.mktemp("trained") / "p"
-    rounds = calql.Rounds.start(folder, dataset=data, env=ENV, progress=False, probe=False, **{**TINY, "seeds": 1})
+    given: dict[str, Any] = {"dataset": corridor.demonstrations(), "env": corridor.Corridor, "episode_limit": 20}
+    rounds = calql.Rounds.start(folder, progress=False, probe=False, **given, **{**TINY, "seeds": 1})
     record(folder.parent / "monday", rounds.policy, 3)
     rounds.add(folder.parent / "monday")
     assert rounds.train(progress=False).finished
@@ -156,6 +159,18 @@ def test_an_episode_comes_in_once(trained: Path, data: Path, tmp_path: Path) -> 
     assert rounds.add(tmp_path / "renamed.npz").episodes == 0  # known by its content, not by its file
     with pytest.raises(UserError, match="no new episode waits"):
         rounds.train(progress=False)
+
+
+def test_the_page_records_what_can_be_added(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(trained, tmp_path / "arm")
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs" / "rounds.md").read_text()
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(block, {"env": gymnasium.make(ENV)})
+    added = calql.Rounds("arm").add("monday")
+    assert added.episodes == 10
+    first, second = calql.Rounds("arm").rounds
+    assert (len(first.returns), len(second.returns)) == (3 + 10, 0)  # by round 0's policy, whatever is present
 
 
 def test_going_back_and_on(trained: Path, tmp_path: Path) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -70,11 +72,12 @@ class Recorder:
             raise UserError("a step without an episode", where="Recorder.step", mend=BEGIN)
         acted, seen = np.asarray(action), _seen(observation)
         self._require_alike(acted, seen, float(reward))
+        self._require_masks(mask, over=terminated)
         self._observations.append(seen)
         self._actions.append(acted)
         self._rewards.append(float(reward))
-        if mask is not None:
-            self._masks.append(np.asarray(mask, np.bool_))
+        if self._masks:
+            self._masks.append(np.ones_like(self._masks[0]) if mask is None else np.asarray(mask, np.bool_))
         if success is not None:
             self._success = bool(success) or bool(self._success)
         return self._write(terminated) if terminated or truncated else None
@@ -103,10 +106,19 @@ class Recorder:
                 mend="stop the system and look at its sensors; cut() keeps the episode up to here",
             )
 
+    def _require_masks(self, mask: ArrayLike | None, *, over: bool) -> None:
+        """With every observation or with none; after a terminal step nothing is chosen any more."""
+        if (mask is not None) != bool(self._masks) and not (mask is None and over):
+            raise UserError(
+                "a mask with some observations and not with others",
+                where=f"Recorder.step, step {len(self._actions) + 1}",
+                mend="give `mask` to start and to every step, or to none",
+            )
+
     def _write(self, terminal: bool) -> Path:
         count, discrete = len(self._actions), self._actions[0].ndim == 0
         ends = np.arange(count) == count - 1
-        masks = np.stack(self._masks) if len(self._masks) == count + 1 else None
+        masks = np.stack(self._masks) if self._masks else None
         episode = Dataset(
             observations=np.stack(self._observations[:-1]),
             actions=np.stack(self._actions).astype(np.int64 if discrete else np.float32),
@@ -150,10 +162,25 @@ def write_recorded(
     arrays = {**d4rl_columns(episode), COLLECTED: np.frombuffer(json.dumps(note).encode(), np.uint8)}
     if policy_actions is not None:
         arrays[POLICY_ACTIONS] = policy_actions
-    path = folder / NAME.format(next_free(folder))
-    with written(path) as file:
+    aside = folder / f".episode.{uuid4().hex}"
+    with written(aside) as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]
-    return path
+    return _named(aside)
+
+
+def _named(aside: Path) -> Path:
+    """A written file under the next free name, which two recorders in one folder never give to both of theirs."""
+    while True:
+        path = aside.with_name(NAME.format(next_free(aside.parent)))
+        try:
+            os.link(aside, path)
+        except FileExistsError:
+            continue
+        except OSError:  # a file system without links
+            os.replace(aside, path)
+            return path
+        aside.unlink()
+        return path
 
 
 def next_free(folder: Path) -> int:

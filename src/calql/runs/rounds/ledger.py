@@ -47,7 +47,8 @@ class Round(Checked):
     number: int
     parent: int | None
     episodes: tuple[str, ...]
-    begun: str
+    begun: str  # when
+    ended: str | None = None  # when it was trained to its end
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,9 @@ class Ledger:
 
     def trained(self) -> Ledger:
         """With the round that was begun as the present one."""
-        return dataclasses.replace(self, current=self.training, training=None)._noted("trained", round=self.training)
+        rounds = [dataclasses.replace(r, ended=_now()) if r.number == self.training else r for r in self.rounds]
+        changed = dataclasses.replace(self, rounds=tuple(rounds), current=self.training, training=None)
+        return changed._noted("trained", round=self.training)
 
     def gone_back(self, number: int, *, keep_episodes: bool) -> Ledger:
         """To a round that has ended. The episodes of those after it are set aside, or wait again."""
@@ -117,9 +120,10 @@ class Ledger:
         changed = dataclasses.replace(self, current=number, training=None, inbox=tuple(dict.fromkeys(inbox)))
         return changed._noted("back", to=number, **{"from": self.latest})
 
-    def ended(self, number: int) -> bool:
-        """Whether a round was trained to its end."""
-        return any(line.get("did") == "trained" and line.get("round") == number for line in self.history)
+    @property
+    def ended(self) -> list[int]:
+        """The rounds that were trained to their end."""
+        return [each.number for each in self.rounds if each.ended is not None]
 
     def _noted(self, did: str, **more: Any) -> Ledger:
         return dataclasses.replace(self, history=(*self.history, {"time": _now(), "did": did, **more}))

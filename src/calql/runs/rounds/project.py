@@ -228,12 +228,11 @@ def back(project: Path, number: int, *, keep_episodes: bool = False) -> Ledger:
 
 
 def _require_round(project: Path, ledger: Ledger, number: int) -> None:
-    ended = [each.number for each in ledger.rounds if ledger.ended(each.number)]
-    if number not in ended:
+    if number not in ledger.ended:
         raise UserError(
             f"there is no round {number} that has ended",
             where=str(project),
-            mend=f"its rounds are {', '.join(map(str, ended)) or 'none yet'}",
+            mend=f"its rounds are {', '.join(map(str, ledger.ended)) or 'none yet'}",
         )
 
 
@@ -251,9 +250,8 @@ def require_project(project: Path) -> Path:
 def policies_of(project: Path, ledger: Ledger) -> dict[str, tuple[int, int]]:
     """The round and the seed of every policy of the project, by its checksum; the later round where two have one."""
     found: dict[str, tuple[int, int]] = {}
-    for each in ledger.rounds:
-        if ledger.ended(each.number):
-            described = read_object(round_folder(project, each.number) / POLICY / DESCRIPTION)
-            pairs = zip(described["checksums"], described["seeds"], strict=False)
-            found |= {str(checksum): (each.number, int(seed)) for checksum, seed in pairs}
+    for number in ledger.ended:
+        described = read_object(round_folder(project, number) / POLICY / DESCRIPTION)
+        pairs = zip(described["checksums"], described["seeds"], strict=False)
+        found |= {str(checksum): (number, int(seed)) for checksum, seed in pairs}
     return found

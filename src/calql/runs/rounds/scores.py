@@ -27,7 +27,7 @@ def _summary(project: Path, ledger: Ledger, each: Round, *, on_line: bool) -> Ro
     return RoundSummary(
         number=each.number,
         parent=each.parent,
-        ended=ledger.ended(each.number),
+        ended=each.ended is not None,
         present=each.number == ledger.current,
         on_line=on_line,
         episodes=len(each.episodes),

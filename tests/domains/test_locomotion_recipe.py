@@ -9,7 +9,16 @@ import pytest
 
 from calql.data.store import BuildContext
 from calql.domains.common.policies import Policy
-from calql.domains.locomotion.data import LEVELS, RECIPES, expert_source, full_size, medium_source, mixed_actor
+from calql.domains.locomotion.data import (
+    LEVELS,
+    PERTURBED,
+    RECIPES,
+    expert_source,
+    full_size,
+    medium_source,
+    mixed_actor,
+    perturbed_actor,
+)
 from calql.system.errors import UserError
 
 
@@ -29,7 +38,7 @@ def sources(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", [*LEVELS, PERTURBED])
 def test_every_level_builds_and_repeats(level: str, sources: Path) -> None:
     made = [RECIPES[f"hopper-{level}"].build(BuildContext(1, 300, sources)) for _ in range(2)]
     assert np.array_equal(made[0].next_observations, made[1].next_observations)
@@ -63,3 +72,14 @@ def test_replay_mixture_covers_all_shares_and_says_that_it_is_one(sources: Path)
     assert "not a replay buffer" in RECIPES["hopper-medium-replay"].build(BuildContext(0, 50, sources)).notes[0]
     assert full_size("hopper", "medium-replay") == 402_000
     assert full_size("hopper", "medium-expert") == 2_000_000
+
+
+def test_disturbed_policies_begin_with_the_policy_itself_and_each_acts_alike_in_its_episode() -> None:
+    policy = Policy((), (np.eye(2, dtype=np.float32), np.zeros(2, np.float32)), None, "relu", False)
+    rng, seen = np.random.default_rng(0), np.array([0.5, -0.25], np.float32)
+    acts = [perturbed_actor(policy, 7, episode)(seen, rng) for episode in (0, 1, 1, 2)]
+    assert acts[0] == pytest.approx(seen)  # episode 0 has a share of 0
+    assert np.array_equal(acts[1], acts[2])
+    assert not np.allclose(acts[1], acts[3])
+    assert RECIPES[f"hopper-{PERTURBED}"].task == "hopper-medium-replay"
+    assert full_size("hopper", PERTURBED) == full_size("hopper", "medium-replay")

@@ -13,7 +13,7 @@ from synthetic_tables import Made, write_tidy
 from calql.experiments.analysis.evaluations import Result, read_results
 from calql.experiments.analysis.facts import facts_of
 from calql.experiments.analysis.gather import gather
-from calql.experiments.pages.results import read_older, write_page
+from calql.experiments.pages.results import body, cells_of, page_tables, read_difficulties, read_older, write_page
 
 CONFIG: dict[str, Any] = {
     "task": "point-maze-narrow",
@@ -148,3 +148,13 @@ def test_the_page_shows_what_was_run_what_was_begun_and_what_was_not(tmp_path):
     assert "| antmaze-large-diverse, antmaze-large-play, " in claims  # not run: in one line
     assert {path.name for path in written} >= {"curves-point-maze.svg", "curves-adroit.svg", "switch.md"}
     assert all(path.is_file() for path in written)
+
+
+@pytest.mark.slow
+def test_the_tables_of_the_results_page_are_those_of_the_rows(tmp_path):
+    """After a change of rows or of a rule: calql reproduce page results --out docs/figures/results."""
+    root = Path(__file__).parents[2]
+    kept = root / "results"
+    results = read_results(gather([kept], tmp_path / "table.csv"))
+    for made in page_tables(results, cells_of(results, read_older([kept])), read_difficulties([kept])):
+        assert (root / "docs" / "figures" / "results" / f"{made.name}.md").read_text() == body(made)

@@ -71,6 +71,15 @@ def test_the_interval_of_a_mean_stays_within_the_data(values):
     assert estimate.value == pytest.approx(np.mean(values))
 
 
+def test_a_difference_of_means_by_hand_and_its_interval_holds_it():
+    found = statistics.difference(np.array([0.2, 0.4]), np.array([0.1, 0.1, 0.4]))
+    assert found.value == pytest.approx(0.3 - 0.2)
+    assert found.low < 0.1 < found.high
+    assert found.low >= 0.2 - 0.4  # no draw leaves the seeds
+    assert found.high <= 0.4 - 0.1
+    assert statistics.difference(np.array([0.5]), np.array([0.1, 0.2])).low is None  # one seed has no interval
+
+
 def test_numbers_are_rliables():
     data, other = scores(0), scores(1)
     assert statistics.interquartile_mean(data).value == pytest.approx(metrics.aggregate_iqm(data))

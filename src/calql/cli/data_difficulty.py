@@ -8,7 +8,6 @@ from typing import Annotated
 
 import tyro
 
-from calql.system.errors import UserError
 from calql.system.options import Checked
 
 
@@ -40,8 +39,6 @@ def difficulty(options: DifficultyOptions) -> int:
     from calql.results import Progress
     from calql.runs.life import Watching
 
-    if not options.names:
-        raise UserError("no dataset is named", where="calql data difficulty", mend="name some of 'calql data list'")
     for name in options.names:
         recipe(name)  # a wrong name is told before an hour of work
     scale = measured.Scale(options.updates, options.seeds, options.episodes, options.size)

@@ -10,7 +10,6 @@ from typing import Annotated
 import tyro
 
 from calql.cli.parse import parse
-from calql.system.errors import UserError
 from calql.system.options import Checked
 
 NAME = "page"
@@ -35,8 +34,6 @@ class PageOptions(Checked):
 
 def page(words: Sequence[str]) -> int:
     options = parse(PageOptions, words, command=f"reproduce {NAME}")
-    if not options.sources:
-        raise UserError("no run is named", where="calql reproduce page", mend="name run folders, tables or a folder")
     from calql.experiments.analysis.gather import gather
     from calql.experiments.pages.results import read_difficulties, read_older, write_page
 

@@ -173,7 +173,7 @@ def table(found: Sequence[Difficulty]) -> Table:
         "without fine-tuning. Of the paper's sets only what its text and public sources say; cloning there is that of "
         "D4RL's files in CORL's benchmark, scores before fine-tuning are the paper's."
     )
-    return Table("difficulty", "Datasets", HEADS, [_line(each) for each in found], note=note)
+    return Table("data", "Datasets", HEADS, [_line(each) for each in found], note=note)
 
 
 def _line(each: Difficulty) -> list[Cell]:

@@ -24,10 +24,10 @@ class Facts:
     cut_at: int | None = None  # environment steps at which an unfinished run stands; the plan is then that
 
     @property
-    def rank(self) -> tuple[bool, int, int, int]:
-        """Of two cells of one method on one task the higher is shown: newer code, then longer, then more seeds."""
+    def rank(self) -> tuple[bool, int, int, bool, int]:
+        """Of two cells of one method on one task the higher is shown: newer code, longer, whole, more seeds."""
         run = self.result.run
-        return not self.older, run.online_steps, run.offline_updates, len(run.seeds)
+        return not self.older, run.online_steps, run.offline_updates, self.cut_at is None, len(run.seeds)
 
     @property
     def tolerance(self) -> float:
@@ -88,7 +88,7 @@ def facts_of(result: Result, older: str = "") -> Facts | None:
         max((row["env_steps"] for row in run.of_seed(seed) if row["phase"] == "online"), default=0)
         for seed in run.seeds
     ]
-    done = min(ends, default=0)
+    done = min([*ends, run.online_steps]) if ends else 0  # an evaluation waits for the end of a trajectory
     if not done:
         return None
     rows = [row for row in run.rows if row["env_steps"] <= max(ends)]

@@ -21,7 +21,7 @@ from calql.experiments.analysis.evaluations import MEASURING, NEEDED
 from calql.experiments.analysis.tidy import came_from, open_table, planned, read_table, write_rows
 from calql.experiments.paper.numbers import NAMES
 from calql.methods import METHODS
-from calql.results.arms import KNOWN_AS
+from calql.results.arms import known_as
 from calql.results.metrics import Row, read_rows
 from calql.results.runs import Run, arms_apart
 from calql.runs import request
@@ -151,7 +151,7 @@ def _reached(rows: Sequence[Row], run: Run) -> bool:
 def named(run: Run) -> tuple[str, str]:
     """The method as tables know it, and what else was changed; an arm that is a method of its own is that method."""
     method, changed = str(run.config.get("method")), _changed(run.config)
-    title = (run.config.get(KNOWN_AS) or {}).get(run.arm)
+    title = known_as(run.config, run.arm) if run.arm else ""
     known = {name: method for method, name in reversed(NAMES.items())}
     if title in known:
         return known[title], ", ".join(changed)

@@ -121,11 +121,12 @@ def minutes_of(run: Run) -> float | None:
 
 def came_from(run: Run, provenance: Mapping[str, Any]) -> Row:
     """Code, machine, command and data behind a run."""
-    versions = run.config.get("versions", {})
+    noted = run.config.get("versions")
+    versions = noted if isinstance(noted, dict) else {}
     return {name: versions.get(name, "") for name in VERSIONS} | {
         "command": run.config.get("command", ""),
         "dataset": provenance.get("dataset", ""),
-        "dataset_fingerprint": run.config.get("dataset", {}).get("fingerprint", ""),
+        "dataset_fingerprint": (run.config.get("dataset") or {}).get("fingerprint", ""),
         "dataset_manifest": json.dumps(provenance.get("manifest", {}), sort_keys=True),
     }
 

@@ -73,28 +73,25 @@ def write_page(
 ) -> list[Path]:
     """Every fragment and picture; gives back what was written."""
     results = read_results(table)
-    cells = _cells(results, older)
-    begun = {result.key for result in results}
-    shown = [_shown(task, method, cells, begun) for task in TASKS for method in BOTH]
-    found = find_claims(cells, TASKS)
+    cells = cells_of(results, older)
     out.mkdir(parents=True, exist_ok=True)
-    parts = {
-        "tasks": all_tasks(shown),
-        "switch": at_switch(shown),
-        "claims": claims(found),
-        "methods": other_methods(cells),
-        "sources": sources(cells),
-        "data": difficulty.table(measured),
-    }
     written = []
-    for name, made in parts.items():
-        path = out / f"{name}.md"
-        write_atomically(path, _body(made))
-        written.append(path)
+    for made in page_tables(results, cells, measured):
+        written.append(out / f"{made.name}.md")
+        write_atomically(written[-1], body(made))
     return written + [figures.save_svg(sheet, out) for sheet in (*domain_sheets(cells), *beside_authors(cells))]
 
 
-def _cells(results: Sequence[Result], older: Mapping[str, str]) -> list[Facts]:
+def page_tables(results: Sequence[Result], cells: Sequence[Facts], measured: Sequence[Difficulty]) -> list[Table]:
+    """By the names of their fragments."""
+    begun = {result.key for result in results}
+    shown = [_shown(task, method, cells, begun) for task in TASKS for method in BOTH]
+    found = find_claims(cells, TASKS)
+    made = [all_tasks(shown), at_switch(shown), claims(found), other_methods(cells), sources(cells)]
+    return [*made, difficulty.table(measured)]
+
+
+def cells_of(results: Sequence[Result], older: Mapping[str, str]) -> list[Facts]:
     made = ((result, _made_before(result, older)) for result in results)
     return [cell for result, before in made if (cell := facts_of(result, before)) is not None]
 
@@ -252,7 +249,7 @@ def sources(cells: Sequence[Facts]) -> Table:
     return Table("sources", "Commands and rows", heads, body)
 
 
-def _body(table: Table) -> str:
+def body(table: Table) -> str:
     """A table of Markdown without its title, which the page has."""
     return tables.markdown(table).split("\n", 2)[2]
 

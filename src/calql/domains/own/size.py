@@ -11,7 +11,6 @@ import jax
 from calql.domains.base import Protocol
 from calql.system.cores import available_cores
 
-
 SEEDS = 4  # of a run, unless its user says
 PAPER_CORE_SECONDS = 0.54  # of processor time for an update of so many seeds at the paper's size (docs/own-data.md)
 

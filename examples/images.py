@@ -78,7 +78,7 @@ def main():
     logged = record(folder / "board.npz")
     outcome = calql.train(
         dataset=folder / "board.npz", env=Board, episode_limit=LIMIT, out=folder / "run", progress=False, seeds=1,
-        offline_updates=150, online_steps=40, evaluate_offline_every=150, evaluate_online_every=40,
+        offline_updates=100, online_steps=20, evaluate_offline_every=100, evaluate_online_every=20,
         evaluation_episodes=4, policy_widths=(32,), critic_widths=(32,), batch_size=32, conservative_weight=0.5,
         discount=0.9,
     )  # fmt: skip

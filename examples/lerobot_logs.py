@@ -83,8 +83,8 @@ def main():
     # `offline=True`: there is no environment. What follows `action_high` only makes it quick.
     outcome = calql.train(
         dataset=folder / "reach", offline=True, action_low=(-1.0,), action_high=(1.0,),
-        out=folder / "run", progress=False, hold_out=0.3, seeds=2, offline_updates=500, evaluate_offline_every=500,
-        fqe_updates=600, policy_widths=(32, 32), critic_widths=(32, 32), batch_size=64,
+        out=folder / "run", progress=False, hold_out=0.3, seeds=2, offline_updates=400, evaluate_offline_every=400,
+        fqe_updates=300, policy_widths=(32, 32), critic_widths=(32, 32), batch_size=64,
     )  # fmt: skip
     for row in outcome.rows[-2:]:
         interval = f"{row['fqe_low']:.2f} to {row['fqe_high']:.2f}"

@@ -93,7 +93,7 @@ def main():
     # Everything after `episode_limit` only makes it quick; leave it out for your own data.
     outcome = calql.train(
         dataset=folder / "cart.npz", env=make_env, episode_limit=LIMIT, out=folder / "run", progress=False,
-        seeds=2, offline_updates=600, online_steps=400, evaluate_offline_every=300, evaluate_online_every=200,
+        seeds=2, offline_updates=400, online_steps=200, evaluate_offline_every=200, evaluate_online_every=100,
         evaluation_episodes=5, policy_widths=(32, 32), critic_widths=(32, 32), batch_size=64,
     )  # fmt: skip
     before, after = (np.mean([row["score"] for row in rows]) for rows in (at_switch(outcome.rows), outcome.rows[-2:]))

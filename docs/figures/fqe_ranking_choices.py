@@ -1,4 +1,6 @@
-"""Does fitted Q evaluation rank policies of discrete actions as their true values do? `python docs/figures/fqe_ranking_choices.py`
+"""Does fitted Q evaluation rank policies of discrete actions as their true values do?
+
+`python docs/figures/fqe_ranking_choices.py [--masked]`
 
 On the cliff grid the truth is known: the value of a policy solves a system of linear equations over its 45 cells. Ten
 policies go the shortest way, but for a share of random moves, from none to `--most`. They are valued from logs alone
@@ -26,15 +28,15 @@ from calql.methods.reference import Fit
 from calql.methods.reference.fqe import estimates, fit_policies
 
 DISCOUNT = 0.9  # the task's
-FREE = [cell for cell in cells(LEDGE, "s.")]
+FREE = cells(LEDGE, "s.")
+FAR = distances(LEDGE)
 PLACES = {tuple(place(LEDGE, cell).tolist()): cell for cell in cells(LEDGE, "s.gx")}
 
 
 def moves(cell: Cell, share: float, *, masked: bool) -> np.ndarray:
     """Probabilities of the four moves: shortest ways, and a share of any that is allowed."""
-    far = distances(LEDGE)
     open_ = allowed(LEDGE, cell).astype(float) if masked else np.ones(len(MOVES))
-    ahead = np.array([far.get(moved(LEDGE, cell, action), len(far)) for action in range(len(MOVES))])
+    ahead = np.array([FAR.get(moved(LEDGE, cell, action), len(FAR)) for action in range(len(MOVES))])
     best = (ahead == ahead.min()).astype(float)
     return (1.0 - share) * best / best.sum() + share * open_ / open_.sum()
 

@@ -31,6 +31,7 @@ SMALL = "--seeds 1 --offline-updates 4 --online-steps 20 --quiet"  # in case tha
 OWN = f"train --dataset good.npz --env corridor:Corridor-v0 {SMALL} --out new"
 
 ROUND = "round start new --dataset good.npz --env corridor:Corridor-v0 --seeds 1 --offline-updates 4 --quiet"
+CHOICES = "train --dataset choices.npz --offline --seeds 1 --offline-updates 4 --quiet --out new"
 LOGS = "train --dataset good.npz --offline --seeds 1 --offline-updates 4 --quiet --out new"
 
 
@@ -62,6 +63,9 @@ CASES: list[tuple[str, str]] = [
     (f"{LOGS} --env corridor:Corridor-v0", "--offline and --env exclude each other"),
     (f"{LOGS} --method odt", "cannot be valued from logs alone"),
     (f"{LOGS} --online-steps 5", "0 with --offline"),
+    (f"{CHOICES} --action-high 1", "logged actions go from 0 to 2, and choices from 0 to 1"),
+    (f"{CHOICES} --action-low 0.5", "of discrete actions it is one whole number"),
+    (f"{CHOICES} --method td3-bc", "cannot learn discrete actions"),
     (f"{LOGS} --hold-out 0", "is held out; raise --hold-out"),
     (f"{LOGS} --fqe-updates 0", "--fqe-updates is 0"),
     (f"{LOGS} --action-low -1 -2", "--action-low has 2 numbers"),
@@ -161,6 +165,8 @@ CASES: list[tuple[str, str]] = [
     (data("text.hdf5"), "is not a whole HDF5 file"),
     (data("no-rewards.npz"), "no 'rewards'"),
     (data("no-ends.npz"), "nothing says where episodes end"),
+    (data("done.npz"), "or say which column it is, with --columns terminal=done"),
+    (data("other-names.npz"), "or say what they are: --columns action=act observation=obs"),
     (data("short.npz"), "lengths disagree"),
     (data("nan.npz"), "'observations' holds"),
     (data("inf.npz"), "'actions' holds"),
@@ -198,6 +204,7 @@ CASES: list[tuple[str, str]] = [
     ("data view good.npz --serve --port 70000", "in [0, 65535]"),
     # columns, observations, rewards
     (data("log.csv"), "no column says that it is the observation (there are run, joint_0, joint_1, cmd, name)"),
+    (data("log.csv"), "for example --columns observation=joint_0,joint_1,name action=cmd episode=run"),
     (f"{data('log.csv')} --columns observation=joint_* action=cmd", "no column says that it is the episode"),
     (f"{data('log.csv')} --columns observation=joint_* action=cmd episode=run", "nothing says what the reward is"),
     (f"{data('log.csv')} --columns observation=joint_* action=cmd episode=run reward=name", "not numbers"),
@@ -233,6 +240,8 @@ CASES: list[tuple[str, str]] = [
     (env("TwoActions"), "actions have shape (2,)"),
     (env("Discrete"), "store one whole number per row"),
     (env("ManyChoices"), "wrap it so that one number stands for each combination, as Discrete(12)"),
+    (choose("one-column.npz"), "store one whole number per row: actions as an integer array [row], here actions[:, 0]"),
+    (choose("one-hot.npz"), "here actions.argmax(axis=1)"),
     (choose("out-of-range.npz"), "1 action outside 0 to 2, the first is 7 in row 3"),
     (choose("forbids-logged.npz"), "'action_masks' forbids the logged action in"),
     (choose("forbids-all.npz"), "'action_masks' forbids every action in 1 row, the first is row 5"),
@@ -245,10 +254,10 @@ CASES: list[tuple[str, str]] = [
     (f"{choose('choices.npz')} --method bc --objective squared", "it must be likelihood with discrete actions"),
     (f"{choose('choices.npz')} --actor categorical", "with a Discrete action space there is no other"),
     (f"{OWN} --method dqn", "the method 'dqn' cannot learn continuous actions"),
-    (env("Dictionary"), "FlattenObservation"),
+    (env("Dictionary"), "FlattenObservation(gymnasium.make('bad_world:Dictionary-v0'))); then --env"),
     (env("Unbounded"), "not finite ranges"),
     (env("Images"), "observations"),
-    (env("Endless"), "no time limit"),
+    (env("Endless"), "give one, for example --episode-limit"),
     # rounds
     ("round strt new", "did you mean 'start'"),
     ("round start", "no project given"),
@@ -302,6 +311,7 @@ CASES: list[tuple[str, str]] = [
     ("report run --out page.pdf", "ends in .html"),
     ("report run --out a-file/page.html", "a-file"),
     ("render no-such-task", "no-such-task"),
+    ("render run", "Corridor-v0: the environment draws no pictures; let it take render_mode='rgb_array'"),
     *(
         (f"{command} {run}{more}", said)
         for command, more in (("train --resume", " --online-steps 40"), ("evaluate", ""))  # a finished run is extended

@@ -78,8 +78,8 @@ def logged(choices: list[int], masks: list[list[int]]) -> Dataset:
 
 
 def test_agreement_and_likelihood_are_among_what_is_allowed() -> None:
-    """Probabilities 0.5, 0.3, 0.2. Row 0: choice 0, agrees, log 0.5. Row 1: choice 1, not, log 0.3. Row 2: choice 1 with
-    0 forbidden, agrees, log(0.3 / 0.5). Row 3: choice 2 where nothing else is allowed, agrees, log 1."""
+    """Probabilities 0.5, 0.3, 0.2. Row 0: choice 0, agrees, log 0.5. Row 1: choice 1, not, log 0.3. Row 2: choice 1
+    with 0 forbidden, agrees, log(0.3 / 0.5). Row 3: choice 2 where nothing else is allowed, agrees, log 1."""
     data = logged([0, 1, 1, 2], [[1, 1, 1], [1, 1, 1], [0, 1, 1], [0, 0, 1]])
     policies = Fixed(jnp.log(jnp.array([[0.5, 0.3, 0.2]])))
     (found,) = closeness(toy.tiny("bc", discrete=True), policies, data)

@@ -40,7 +40,7 @@ def _require_choices(dataset: Dataset, space: spaces.Discrete) -> None:
         raise UserError(
             f"actions are {dataset.actions.dtype} {list(dataset.actions.shape)} and those of the environment {space}",
             where=dataset.source,
-            mend="store one whole number per row: actions as an integer array [row]",
+            mend=f"store one whole number per row: actions as an integer array [row]{_as_choices(dataset)}",
         )
     first, last = int(space.start), int(space.start + space.n) - 1
     outside = np.flatnonzero((dataset.actions < first) | (dataset.actions > last))
@@ -51,6 +51,15 @@ def _require_choices(dataset: Dataset, space: spaces.Discrete) -> None:
             where=dataset.source,
             mend=SAME,
         )
+
+
+def _as_choices(dataset: Dataset) -> str:
+    """How they become whole numbers, where that is plain: they are, in a column too many, or as one-hot rows."""
+    actions = dataset.actions
+    if actions.shape[1:] == (1,) and np.array_equal(actions, np.round(actions)):
+        return ", here actions[:, 0].astype(int)"
+    one_hot_rows = bool(np.all((actions == 0) | (actions == 1)) and np.all(actions.sum(axis=1) == 1))
+    return ", here actions.argmax(axis=1)" if actions.shape[1] > 1 and one_hot_rows else ""
 
 
 def _masks(dataset: Dataset, count: int) -> Bools:

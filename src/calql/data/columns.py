@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calql.data import hints
 from calql.data.dataset import MASKS, Bools, Floats, Ints
 from calql.data.sources import as_float32
 from calql.data.stored import Stored
@@ -55,7 +56,7 @@ def require_keys(present: Collection[str], source: str) -> None:
         raise UserError(
             "nothing says where episodes end",
             where=source,
-            mend="add 'terminals' and 'timeouts' (one flag per row), or 'episode_lengths'",
+            mend=f"add 'terminals' and 'timeouts' (one flag per row), or 'episode_lengths'{_or_named(present)}",
         )
     held = ", ".join(sorted(present)[:8]) + (", ..." if len(present) > 8 else "")
     absent = ", ".join(f"'{key}'" for key in missing)
@@ -64,11 +65,21 @@ def require_keys(present: Collection[str], source: str) -> None:
 
 def _rename(missing: Collection[str], present: Collection[str]) -> str:
     free = sorted(set(present) - set(KNOWN))
+    pairs = [(name, key) for key in missing for name in free if hints.role_of(name) == key.removesuffix("s")]
+    if len(pairs) == len(missing):
+        renamed = ", ".join(f"'{name}' to '{key}'" for name, key in pairs)
+        return f"rename {renamed}, or say what they are: {hints.named(sorted(present), KNOWN)}"
     for key in missing:
         alike = [name for name in free if name.startswith(key[:3])] or difflib.get_close_matches(key, free, n=1)
         if alike:
             return f"rename {' or '.join(repr(name) for name in alike[:3])} to '{key}'"
     return f"D4RL's key names are needed: {', '.join(REQUIRED)}, terminals, timeouts"
+
+
+def _or_named(present: Collection[str]) -> str:
+    """How a column that seems to be such a flag is named."""
+    free = [name for name in sorted(present) if hints.role_of(name) in ("terminal", "timeout", "episode")]
+    return f"; or say which column it is, with {hints.named(free, KNOWN)}" if free else ""
 
 
 def read_columns(arrays: Mapping[str, NDArray[Any]], source: str, *, on_problem: OnProblem = stop) -> Columns:

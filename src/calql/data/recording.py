@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calql.data.dataset import Ints
-from calql.data.reading import EXAMPLE, ROLES, SEVERAL, Reading
+from calql.data.hints import table_example
+from calql.data.reading import ROLES, SEVERAL, Reading
 from calql.system.errors import UserError, unknown
 
 
@@ -99,7 +100,8 @@ def no_role(role: str, names: Iterable[str], source: str) -> UserError:
     """No column is known for it; which there are, and how one is named."""
     held = list(names)
     listed = ", ".join(held[:12]) + (", ..." if len(held) > 12 else "")
-    return UserError(f"no column says that it is the {role} (there are {listed})", where=source, mend=EXAMPLE)
+    mend = table_example(held)
+    return UserError(f"no column says that it is the {role} (there are {listed})", where=source, mend=mend)
 
 
 def is_image(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bool:

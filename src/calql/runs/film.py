@@ -17,7 +17,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from calql.data.choices import MASK
+from calql.data.choices import MASK, mask_apart
 from calql.domains.own.tasks import MakeEnv
 from calql.runs.frames import Picture, captioned
 from calql.system.errors import UserError
@@ -72,7 +72,7 @@ def prepare_gl() -> None:
 
 def filmed(make_env: MakeEnv, policy: Act | None, title: str, *, seed: int, limit: int, size: int) -> Film:
     """One captioned episode; without a policy the actions are random."""
-    env = with_camera(make_env)
+    env = mask_apart(with_camera(make_env))
     try:
         shots = list(play(env, policy or _random(env, seed), seed, limit))
     finally:
@@ -101,7 +101,9 @@ def play(env: gymnasium.Env[Any, Any], policy: Act, seed: int, limit: int) -> It
 def with_camera(make_env: Callable[..., gymnasium.Env[Any, Any]]) -> gymnasium.Env[Any, Any]:
     """An environment that draws itself, if it can."""
     try:
-        env = make_env(render_mode="rgb_array")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Gymnasium's, of one that does not say that it draws; it is asked below
+            env = make_env(render_mode="rgb_array")
     except TypeError:  # an environment without that option
         return make_env()
     except UserError:
@@ -123,7 +125,7 @@ def _is_about_gl(problem: Exception) -> bool:
     while trace is not None:
         modules.append(str(trace.tb_frame.f_globals.get("__name__", "")))
         trace = trace.tb_next
-    return any(name.partition(".")[0] == "OpenGL" or name.startswith("mujoco.") for name in modules)
+    return any(name.partition(".")[0] in ("OpenGL", "glfw") or "mujoco." in f"{name}." for name in modules)
 
 
 def _no_gl(problem: Exception) -> UserError:
@@ -140,10 +142,18 @@ def picture_of(env: gymnasium.Env[Any, Any]) -> Picture:
     except NotImplementedError:
         drawn = None
     except Exception as problem:
-        raise _no_gl(problem) from None
+        if _is_about_gl(problem):
+            raise _no_gl(problem) from None
+        what = f"render() raises {type(problem).__name__}: {problem}"
+        raise UserError(what, where=_name(env), mend="make env.render() work with render_mode='rgb_array'") from problem
     if drawn is None:
-        raise UserError("the environment draws no pictures", mend="give it render_mode='rgb_array'")
+        mend = "let it take render_mode='rgb_array', name that in metadata['render_modes'] and return a picture"
+        raise UserError("the environment draws no pictures", where=_name(env), mend=f"{mend} from render()")
     return np.asarray(drawn, np.uint8)
+
+
+def _name(env: gymnasium.Env[Any, Any]) -> str:
+    return str(env.spec.id if env.spec else type(env.unwrapped).__name__)
 
 
 def _rate(env: gymnasium.Env[Any, Any]) -> float:

@@ -99,7 +99,6 @@ def write_one(
 def write_films(run: FilmedRun, takes: Sequence[Take], *, episode: int = 0, size: int = SIZE) -> list[Path]:
     """A film of each take into the run's folder of films, where the report finds them."""
     place = run.folder / FILMS
-    place.mkdir(exist_ok=True)
     written = [_written(run, take, place, episode, size) for take in takes]
     text = json.dumps([entry for _, entry in written], indent=1)
     write_atomically(place / FILM_LIST, text + "\n")  # last: what it names is there
@@ -109,6 +108,7 @@ def write_films(run: FilmedRun, takes: Sequence[Take], *, episode: int = 0, size
 def _written(run: FilmedRun, take: Take, place: Path, episode: int, size: int) -> tuple[Path, dict[str, Any]]:
     name = "-".join(_parts(take)) + ".gif"
     made = run.film(take, episode=episode, size=size)
+    place.mkdir(exist_ok=True)  # not before there is a film: one that draws nothing leaves nothing behind
     path = write_film(place / name, made.pictures, made.rate)
     entry = {"file": name, "title": take.title, "arm": take.arm or "", "moment": take.moment, "seed": take.seed}
     return path, entry

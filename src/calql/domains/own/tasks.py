@@ -47,7 +47,12 @@ def own_task(
     make_env = env_maker(env)
     limit = episode_limit or own_limit(name, env)
     if not limit:
-        raise UserError("the environment has no time limit", where=name, mend="give one with --episode-limit")
+        longest = int(data.episode_lengths.max())
+        raise UserError(
+            "the environment has no time limit",
+            where=name,
+            mend=f"give one, for example --episode-limit {longest}: the longest logged episode has so many steps",
+        )
     failure, reference, assumed = assumptions(data)
     size = size.of_choices() if data.discrete else size
     notes = [*size.notes(), *assumed]

@@ -1,0 +1,49 @@
+"""Guesses at what columns of other names are, for the command in an error message; nothing is ever read by a guess."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from calql.data.reading import EXAMPLE, ROLES
+
+ALSO: dict[str, tuple[str, ...]] = {  # names that people give columns, beside those of ROLES
+    "observation": ("state", "states", "s"),
+    "next_observation": ("next_state", "next_states", "obs2", "s2"),
+    "action": ("act", "acts", "a", "command", "control", "ctrl", "u"),
+    "reward": ("rew", "rews", "r"),
+    "terminal": ("done", "dones", "is_terminal", "terminations"),
+    "timeout": ("truncations", "trunc"),
+    "episode": ("run", "run_id", "traj", "traj_id", "trajectory", "episode_number"),
+    "time": ("t", "step", "timestep"),
+}
+ACTS = ("act", "cmd", "command", "control", "ctrl", "motor", "torque")  # what the name of an action may hold
+MOST = 8  # columns that an example lists
+
+
+def role_of(name: str) -> str | None:
+    """What a column seems to be, by its name."""
+    wanted = name.lower()
+    return next((role for role in ROLES if wanted in (*ROLES[role], *ALSO.get(role, ()))), None)
+
+
+def named(names: Iterable[str], apart_from: Collection[str]) -> str:
+    """`--columns ROLE=NAME ...` for the columns whose names say what they are; empty where none does."""
+    found: dict[str, str] = {}
+    for name in names:
+        role = role_of(name)
+        if role is not None and name not in apart_from:
+            found.setdefault(role, name)
+    return f"--columns {' '.join(f'{role}={name}' for role, name in found.items())}" if found else ""
+
+
+def table_example(names: Iterable[str]) -> str:
+    """For a table: its own columns, those that look like actions apart; a made-up example where nothing can be said."""
+    held = list(names)
+    rest = [name for name in held if role_of(name) is None]
+    acts = [name for name in rest if any(word in name.lower() for word in ACTS)] or rest[-1:]
+    seen = [name for name in rest if name not in acts]
+    if not seen or len(rest) > MOST or any("," in name or " " in name for name in held):
+        return EXAMPLE
+    known = named(held, [name for names in ROLES.values() for name in names]).removeprefix("--columns ")
+    words = [f"observation={','.join(seen)}", f"action={','.join(acts)}", *([known] if known else [])]
+    return f"for example --columns {' '.join(words)}"

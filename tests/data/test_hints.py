@@ -1,0 +1,67 @@
+"""Columns under other names: the command that the error gives reads the file."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import corridor
+from calql.data import Dataset, Reading, load
+from calql.data.hints import role_of, table_example
+from calql.data.reading import EXAMPLE
+from calql.system.errors import UserError
+
+
+def suggested(path: Path) -> Reading:
+    """What the error of reading it says to give."""
+    with pytest.raises(UserError) as raised:
+        load(path)
+    return Reading(columns=tuple(str(raised.value).partition("--columns ")[2].split()))
+
+
+def same(found: Dataset, data: Dataset) -> None:
+    for name in ("observations", "actions", "rewards", "next_observations", "terminals", "truncated"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(data, name))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("obs", "act", "rew", "next_obs", "done"),
+        ("state", "action", "reward", "next_state", "dones"),
+        ("observations", "actions", "r", "next_observations", "terminated"),
+        ("observations", "actions", "rewards", "next_observations", "done"),
+    ],
+)
+def test_an_archive_under_other_names(names: tuple[str, ...], tmp_path: Path) -> None:
+    data = corridor.demonstrations()
+    columns = (data.observations, data.actions, data.rewards, data.next_observations, data.terminals)
+    assert data.terminals[data.episode_ends].all()
+    np.savez(tmp_path / "mine.npz", **dict(zip(names, columns, strict=True)))  # type: ignore[arg-type]
+    same(load(tmp_path / "mine.npz", suggested(tmp_path / "mine.npz")), data)
+
+
+def test_a_table_of_columns_with_names_of_their_own(tmp_path: Path) -> None:
+    data, path = corridor.demonstrations(), tmp_path / "log.csv"
+    episode = np.repeat(np.arange(len(data.episode_ends)), data.episode_lengths)
+    with path.open("w", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerow(["run_id", "place", "speed", "motor", "rew", "done"])
+        for row in range(len(data)):
+            numbers = (*data.observations[row], *data.actions[row], data.rewards[row], data.terminals[row])
+            lines.writerow([episode[row], *map(float, numbers)])
+    found = load(path, suggested(path))
+    np.testing.assert_allclose(found.observations, data.observations, rtol=1e-6)
+    np.testing.assert_allclose(found.actions, data.actions, rtol=1e-6)
+    np.testing.assert_array_equal(found.terminals, data.terminals)
+
+
+def test_nothing_is_guessed_where_nothing_can_be() -> None:
+    assert table_example(["alone"]) == EXAMPLE
+    assert table_example([f"column_{place}" for place in range(30)]) == EXAMPLE
+    assert table_example(["a b", "c", "d"]) == EXAMPLE  # a shell would take it apart
+    assert role_of("Rew") == "reward"
+    assert role_of("friction") is None

@@ -13,6 +13,7 @@ import pytest
 from gymnasium import spaces
 
 import two_cameras
+from calql.cli import main
 from calql.data import Dataset, Reading, check, describe, load, write
 from calql.data.dataset import concatenate
 from calql.data.dictionaries import in_form, rows_of
@@ -221,6 +222,17 @@ def test_dictionaries_of_a_control_loop(data: Dataset) -> None:
     assert np.array_equal(rows_of(nested, form), data.observations[0])
     with pytest.raises(ValueError, match="it has no 'state'"):
         rows_of({"front": seen["front"], "wrist": seen["wrist"]}, form)
+
+
+def test_the_page_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "own-data.md").read_text()
+    script = page.partition("## Cameras and proprioception")[2].partition("```python\n")[2].partition("```")[0]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    exec(script, {"np": np})
+    assert main(["data", "inspect", "arm.npz", "--observations", "joints", "front", "wrist"]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("observations")]
+    assert line.strip() in page
 
 
 def reached(observations: Any, actions: Any, after: Any) -> Any:

@@ -14,7 +14,7 @@ from gymnasium import spaces
 
 import two_cameras
 from calql.cli import main
-from calql.data import Dataset, Reading, check, describe, load, write
+from calql.data import Dataset, Reading, check, describe, load, pack_observations, write
 from calql.data.dataset import concatenate
 from calql.data.dictionaries import in_form, rows_of
 from calql.data.findings import constant_features, episode_faults, findings
@@ -195,6 +195,21 @@ def test_parts_of_a_dataset_are_packed_alike(data: Dataset) -> None:
     other = replace(data, layout=None)
     with pytest.raises(UserError, match="packed differently"):
         concatenate([data, other], source="both")
+
+
+def test_packed_in_memory(data: Dataset, columns: dict[str, np.ndarray]) -> None:
+    made = pack_observations({name: columns[f"observations/{name}"] for name in NAMES})
+    assert np.array_equal(made.values, data.observations)
+    assert (made.layout, made.parts) == (data.layout, data.parts)
+    with pytest.raises(UserError, match=r"shape \(2,\), and their parts \(648,\); pack them"):
+        replace(data, observations=columns["observations/state"])
+
+
+def test_masks_beside_a_dictionary_are_not_dropped_in_silence(columns: dict[str, np.ndarray], tmp_path: Path) -> None:
+    rows = len(columns["rewards"])
+    choices = columns | {"actions": np.zeros(rows, np.int64), "action_masks": np.ones((rows, 2), bool)}
+    with pytest.raises(UserError, match="has 'action_masks' beside a dictionary of observations"):
+        load(saved(tmp_path, choices))
 
 
 def test_sizes_of_cameras(columns: dict[str, np.ndarray], tmp_path: Path) -> None:

@@ -44,6 +44,15 @@ def npz(**changes: Any) -> Callable[[Path], None]:
     return write
 
 
+def _parts(shape: tuple[int, ...]) -> Arrays:
+    """A camera and a vector for each row of the good recording."""
+    good, found = columns(), {}
+    for when in ("observations", "next_observations"):
+        found[f"{when}/arm"] = good[when]
+        found[f"{when}/eye"] = np.zeros((len(good[when]), *shape), np.uint8)
+    return found
+
+
 def hdf5(change: Callable[[h5py.File, Path], None]) -> Callable[[Path], None]:
     """The good recording in HDF5, then changed."""
 
@@ -159,6 +168,8 @@ FILES: dict[str, Callable[[Path], None]] = {
     "no-episode.npz": npz(terminals=np.zeros_like, timeouts=np.zeros_like),
     "wide.npz": npz(observations=lambda o: np.tile(o, 2), next_observations=lambda o: np.tile(o, 2)),
     "other-units.npz": npz(actions=lambda column: column * 1000),
+    "dictionary.npz": npz(observations=None, next_observations=None, **_parts((9, 9, 3))),
+    "colours-first.npz": npz(observations=None, next_observations=None, **_parts((3, 9, 9))),
     "pickled.npz": _pickled,
     "bomb.npz": _bomb,
     "dangling.hdf5": hdf5(_replaced("rewards", lambda file, path: h5py.SoftLink("/nowhere"))),

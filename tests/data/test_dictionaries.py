@@ -13,7 +13,8 @@ import pytest
 from gymnasium import spaces
 
 import two_cameras
-from calql.data import Dataset, Reading, check, describe, load, write
+from calql.cli import main
+from calql.data import Dataset, Reading, check, describe, load, pack_observations, write
 from calql.data.dataset import concatenate
 from calql.data.dictionaries import in_form, rows_of
 from calql.data.findings import constant_features, episode_faults, findings
@@ -196,6 +197,21 @@ def test_parts_of_a_dataset_are_packed_alike(data: Dataset) -> None:
         concatenate([data, other], source="both")
 
 
+def test_packed_in_memory(data: Dataset, columns: dict[str, np.ndarray]) -> None:
+    made = pack_observations({name: columns[f"observations/{name}"] for name in NAMES})
+    assert np.array_equal(made.values, data.observations)
+    assert (made.layout, made.parts) == (data.layout, data.parts)
+    with pytest.raises(UserError, match=r"shape \(2,\), and their parts \(648,\); pack them"):
+        replace(data, observations=columns["observations/state"])
+
+
+def test_masks_beside_a_dictionary_are_not_dropped_in_silence(columns: dict[str, np.ndarray], tmp_path: Path) -> None:
+    rows = len(columns["rewards"])
+    choices = columns | {"actions": np.zeros(rows, np.int64), "action_masks": np.ones((rows, 2), bool)}
+    with pytest.raises(UserError, match="has 'action_masks' beside a dictionary of observations"):
+        load(saved(tmp_path, choices))
+
+
 def test_sizes_of_cameras(columns: dict[str, np.ndarray], tmp_path: Path) -> None:
     rows = len(columns["rewards"])
     tiny = columns | {
@@ -221,6 +237,17 @@ def test_dictionaries_of_a_control_loop(data: Dataset) -> None:
     assert np.array_equal(rows_of(nested, form), data.observations[0])
     with pytest.raises(ValueError, match="it has no 'state'"):
         rows_of({"front": seen["front"], "wrist": seen["wrist"]}, form)
+
+
+def test_the_page_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "own-data.md").read_text()
+    script = page.partition("## Cameras and proprioception")[2].partition("```python\n")[2].partition("```")[0]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    exec(script, {"np": np})
+    assert main(["data", "inspect", "arm.npz", "--observations", "joints", "front", "wrist"]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("observations")]
+    assert line.strip() in page
 
 
 def reached(observations: Any, actions: Any, after: Any) -> Any:

@@ -64,7 +64,8 @@ def test_vectors_alone_are_numbers_and_a_camera_alone_is_itself() -> None:
 
 def test_words_and_back() -> None:
     assert Layout.from_words(LARGE.in_words()) == LARGE
-    for bad in ([], [{"name": "a", "shape": [0], "dtype": "uint8"}], [*LARGE.in_words(), LARGE.in_words()[0]]):
+    strange = [{"name": "a", "shape": [-1, -1, 3], "dtype": "uint8"}], [{"name": "a", "shape": [8], "dtype": "uint8"}]
+    for bad in ([], *strange, [*LARGE.in_words(), LARGE.in_words()[0]]):
         with pytest.raises(ValueError):
             Layout.from_words(bad)
 

@@ -35,6 +35,7 @@ SMALL = [
     "--method", "bc", "--seeds", "1", "--offline-updates", "4", "--evaluate-offline-every", "4",
     "--evaluation-episodes", "1", "--policy-widths", "8", "--batch-size", "8", "--standardise", "--no-films", "--quiet",
 ]  # fmt: skip
+COUNT = 10_000
 PARTS = [f"observation.{name}" for name in NAMES]
 
 
@@ -60,12 +61,12 @@ def rows_of(run: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def seen() -> dict[str, np.ndarray]:
-    """Parts of 64 made-up observations, like those of the data."""
+    """Parts of made-up observations, like those of the data."""
     rng = np.random.default_rng(0)
     return {
-        "front": rng.integers(0, 256, (64, *two_cameras.FRONT), np.uint8),
-        "wrist": rng.integers(0, 256, (64, *two_cameras.WRIST, 1), np.uint8),
-        "state": (rng.normal(size=(64, 2)) * [5.0, 1.0] + [100.0, 0.0]).astype(np.float32),
+        "front": rng.integers(0, 256, (COUNT, *two_cameras.FRONT), np.uint8),
+        "wrist": rng.integers(0, 256, (COUNT, *two_cameras.WRIST, 1), np.uint8),
+        "state": (rng.normal(size=(COUNT, 2)) * [5.0, 1.0] + [100.0, 0.0]).astype(np.float32),
     }
 
 
@@ -132,6 +133,7 @@ def test_a_loaded_policy_takes_dictionaries(run: Path, seen: dict[str, np.ndarra
 
 def test_exported_with_an_input_for_each_part(run: Path, seen: dict[str, np.ndarray], tmp_path: Path) -> None:
     ours = calql.load_policy(run)(seen)
+    assert np.ptp(ours) > 1e-2  # the test would see a constant
     for to in ("onnx", "npz", "stablehlo"):
         calql.export_policy(run, to, tmp_path / f"p.{to}")
     session = onnxruntime.InferenceSession(str(tmp_path / "p.onnx"))
@@ -139,12 +141,13 @@ def test_exported_with_an_input_for_each_part(run: Path, seen: dict[str, np.ndar
     given = dict(zip(PARTS, (seen[name] for name in NAMES), strict=True))
     np.testing.assert_allclose(session.run(["action"], given)[0], ours, atol=1e-5, rtol=0)
     theirs = NumpyPolicy(tmp_path / "p.npz")
-    np.testing.assert_allclose(theirs(seen), ours, atol=1e-5, rtol=0)
+    some = {name: part[:500] for name, part in seen.items()}
+    np.testing.assert_allclose(theirs(some), ours[:500], atol=1e-5, rtol=0)
     np.testing.assert_allclose(theirs({name: part[5] for name, part in seen.items()}), ours[5], atol=1e-5, rtol=0)
     with pytest.raises(ValueError, match="the observation has no 'state'"):
         theirs({"front": seen["front"], "wrist": seen["wrist"]})
     program = jax.export.deserialize(bytearray((tmp_path / "p.stablehlo").read_bytes()))
-    np.testing.assert_allclose(program.call(*given.values())[0], ours, atol=1e-5, rtol=0)
+    np.testing.assert_allclose(program.call(*given.values())[0], ours, atol=1e-5, rtol=0)  # of any number
     about = json.loads((tmp_path / "p.stablehlo.json").read_text())
     assert about["observation"]["parts"] == list(NAMES)
 

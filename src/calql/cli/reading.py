@@ -20,7 +20,7 @@ class ReadingOptions(Checked):
     columns: Annotated[tuple[str, ...], tyro.conf.arg(metavar="ROLE=NAME ...")] = ()
     """Which columns are what, for example 'observation=joint_*' 'action=cmd_*' reward=r episode=run."""
     observations: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ()
-    """Parts of dictionary observations, in order; or one camera."""
+    """Parts of dictionary observations by name, in your order: vectors, cameras, or both."""
     reward: Annotated[str | None, tyro.conf.arg(metavar="WHAT")] = None
     """A column, success=FLAG, end, end=COLUMN or package:function."""
     drop_bad_episodes: bool = False

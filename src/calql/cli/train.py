@@ -51,7 +51,7 @@ class TrainOptions(Checked):
     columns: Annotated[tuple[str, ...], arg(metavar="ROLE=NAME ...")] = ()
     """Which columns of your dataset are what, for example 'observation=joint_*' 'action=cmd_*' reward=r episode=run."""
     observations: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
-    """Parts of dictionary observations, in the order in which they become one vector; or one camera."""
+    """Parts of dictionary observations by name, in your order: vectors, cameras, or both."""
     reward: Annotated[str | None, arg(metavar="WHAT")] = None
     """Rewards of your dataset: a column, success=FLAG, end (1 in the last step), end=COLUMN or package:function."""
     drop_bad_episodes: bool = False

@@ -11,6 +11,7 @@ from calql.data.formats.npz import read_npz_arrays
 from calql.data.inspect import Description, describe, render
 from calql.data.jumps import split_at_jumps
 from calql.data.load import load
+from calql.data.packing import pack_observations
 from calql.data.reading import Reading
 from calql.data.returns import possible_returns, return_to_go
 from calql.data.write import write_npz
@@ -26,6 +27,7 @@ __all__ = [
     "load",
     "normalise_actions",
     "one_hot",
+    "pack_observations",
     "possible_returns",
     "read_minari",
     "read_npz_arrays",

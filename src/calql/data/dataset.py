@@ -80,6 +80,12 @@ class Dataset:
                 where=self.source,
                 mend="an episode needs an end in 'terminals' or 'timeouts'",
             )
+        if self.layout is not None and self.observations.shape[1:] != self.layout.row_shape:
+            raise UserError(
+                f"observations have shape {self.observations.shape[1:]}, and their parts {self.layout.row_shape}",
+                where=self.source,
+                mend="pack them with calql.data.pack_observations",
+            )
         if not (self.terminals[-1] or self.truncated[-1]):
             raise UserError("the last row ends no episode", where=self.source, mend="mark it as terminal or truncated")
 

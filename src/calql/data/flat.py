@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calql.data.columns import counted, flag_column, scalar_column
-from calql.data.dataset import Bools, Ints
+from calql.data.dataset import MASKS, Bools, Ints
 from calql.data.reading import EXAMPLE, ROLES, Reading
 from calql.data.recording import Column, Recording, no_role
 from calql.data.stored import picked
@@ -66,6 +66,7 @@ def wanted(names: list[str], reading: Reading, source: str) -> list[str]:
     held = Recording(columns, np.zeros(0, np.int64), {"observation": members} if members else {}, prefix=prefix)
     by_role = {role: held.chosen(role, reading, source) for role in ROLES}
     if members:
+        _refuse_masks(names, source)
         after = [GROUPS[prefix] + name.removeprefix(prefix) for name in by_role["observation"]]
         by_role["next_observation"] += tuple(name for name in after if name in columns)
     for role in ("observation", "action"):
@@ -79,6 +80,17 @@ def wanted(names: list[str], reading: Reading, source: str) -> list[str]:
     if reward and ":" not in reward and reward not in ("success", "end"):
         found.append(held.chosen_name(reward, source))
     return list(dict.fromkeys([*found, *(name for name in names if name == LENGTHS)]))
+
+
+def _refuse_masks(names: Iterable[str], source: str) -> None:
+    """Rather than leave out what says that an action is forbidden."""
+    found = [name for name in MASKS if name in names]
+    if found:
+        raise UserError(
+            f"has '{found[0]}' beside a dictionary of observations, and both together are not read",
+            where=source,
+            mend="store observations as one array, or leave the masks out",
+        )
 
 
 def _same_length(plain: Recording, reading: Reading, lengths: Mapping[str, int], source: str) -> None:

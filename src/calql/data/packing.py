@@ -31,6 +31,14 @@ class Observed(NamedTuple):
     camera: str = ""
 
 
+def pack_observations(parts: Mapping[str, NDArray[Any]]) -> Observed:
+    """Arrays [row, ...] by name as the observations of a `Dataset` that is made in memory.
+
+    Its `values`, `parts`, `layout` and `camera` are the fields of the dataset; next observations are packed alike.
+    """
+    return put_together({name: Column.of(np.asarray(part)) for name, part in parts.items()}, "memory")
+
+
 def put_together(columns: Mapping[str, Column], source: str) -> Observed:
     """One camera as it is; vectors one after the other, with where each lies; of both, rows of bytes."""
     names, first = list(columns), next(iter(columns.values()))

@@ -150,7 +150,8 @@ class Layout:
     def from_words(cls, found: Sequence[Mapping[str, Any]]) -> Layout:
         """The same again; what makes no sense is a KeyError, TypeError or ValueError."""
         pieces = [Piece(str(p["name"]), tuple(int(n) for n in p["shape"]), p["dtype"] == "uint8") for p in found]
-        if not pieces or any(piece.size < 1 for piece in pieces) or len({p.name for p in pieces}) < len(pieces):
+        strange = [p for p in pieces if min(p.shape, default=0) < 1 or (p.image and len(p.shape) != 3)]
+        if not pieces or strange or len({p.name for p in pieces}) < len(pieces):
             raise ValueError(f"parts {found}")
         return cls.of(pieces)
 

@@ -149,7 +149,7 @@ def test_ray_is_asked_for_in_the_same_way(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UserError, match=r"--engine ray needs the package ray.*pip install 'calql\[ray\]'"):
         _ray("auto")
-    assert set(LACKS) | {"ray", "av"} == set(EXTRAS)
+    assert set(LACKS) | {"ray", "submitit", "av"} == set(EXTRAS)  # submitit: tests/experiments/test_slurm.py
 
 
 def test_av_is_asked_for_in_the_same_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

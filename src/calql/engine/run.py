@@ -36,6 +36,7 @@ from calql.engine.workers import Pools
 from calql.methods.base import Policy, Transitions
 from calql.results import Display, Row, Sink
 from calql.results.arms import Member, in_words
+from calql.system.blas import one_thread
 from calql.system.errors import Diverged
 from calql.system.run_files import CHECKPOINTS
 
@@ -72,7 +73,9 @@ class Run:
         roots = [jax.random.key(seed) for seed in plan.seeds]
         self._update_keys = self._shards.shared_out(jnp.stack([jax.random.fold_in(root, 1) for root in roots]))
         keys = jnp.stack([jax.random.fold_in(root, 0) for root in roots])
-        state = by_arm(plan, lambda method, part: Program(method).start(part, plan.inputs.spec), keys)
+        with one_thread():  # orthogonal kernels are decompositions
+            start = by_arm(plan, lambda method, part: Program(method).start(part, plan.inputs.spec), keys)
+            state = jax.block_until_ready(start)
         zero = jnp.zeros(self._count, jnp.int32)
         self._resident = None if plan.inputs.streamed else self._shards.copied(plan.inputs.logged)
         self.learning = self._shards.shared_out(self.program.fresh(state, zero, plan.inputs.logged))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Sequence
@@ -254,6 +255,17 @@ def test_bad_episodes_are_refused_or_dropped(trained: Path, tmp_path: Path) -> N
     with pytest.raises(UserError, match=r"of shape \(4,\), and those of the project float32 of shape \(2,\)"):
         rounds.add(tmp_path / "wide.npz", drop_bad_episodes=True)
     assert len(read_ledger(place).inbox) == 2
+
+
+def test_a_strangers_reward_function_is_not_imported(trained: Path, tmp_path: Path) -> None:
+    place = Path(shutil.copytree(trained, tmp_path / "p"))
+    path = place / "rounds" / "001" / "config.json"
+    config = json.loads(path.read_text())
+    config["choice"]["reward"] = "strange_module:reward"
+    path.unlink()
+    path.write_text(json.dumps(config))
+    with pytest.raises(UserError, match="imports the module 'strange_module'"):
+        calql.Rounds(place).add(trained.parent / "monday")
 
 
 def test_an_environment_in_the_projects_bounds(alone: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ import pytest
 import calql
 import corridor
 from calql.data import write_npz
+from calql.domains.registry import get_task
 from calql.engine.episodes import Episode
 from calql.engine.run import Run
 from calql.results import read_rows
@@ -27,6 +29,7 @@ from calql.system.errors import UserError
 pytestmark = pytest.mark.slow
 
 ENV = "corridor:Corridor-v0"
+MAZE: dict[str, Any] = {"task": "point-maze-quick", "episode_limit": 50}
 TINY: dict[str, Any] = {
     "policy_widths": (8,), "critic_widths": (8,), "sampled_actions": 2, "backup_actions": 2, "batch_size": 8,
     "seeds": 2, "offline_updates": 12, "evaluate_offline_every": 12, "evaluate_online_every": 15,
@@ -40,8 +43,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def online(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[list[Episode]]]:
-    """A run that plays its episodes itself, and what each seed played."""
+def online(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[list[Episode]]]:
+    """A run that plays its episodes itself in a simulator, and what each seed played."""
     played: list[list[Episode]] = [[], []]
     insert = Run._insert
 
@@ -53,7 +56,7 @@ def online(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Run, "_insert", note)
         folder = tmp_path_factory.mktemp("online") / "run"
-        calql.train(dataset=data, env=ENV, out=folder, online_steps=90, **TINY)
+        calql.train(**MAZE, out=folder, online_steps=190, **TINY)
     return folder, played
 
 
@@ -66,16 +69,19 @@ def state(folder: Path) -> dict[str, Any]:
 
 
 def test_three_rounds_equal_the_online_run_to_the_byte(
-    online: tuple[Path, list[list[Episode]]], data: Path, tmp_path: Path
+    online: tuple[Path, list[list[Episode]]], tmp_path: Path
 ) -> None:
     run, played = online
-    rounds = calql.Rounds.start(tmp_path / "p", dataset=data, env=ENV, share=False, progress=False, **TINY)
+    assert [len(mine) for mine in played] == [4, 4]
+    rounds = calql.Rounds.start(tmp_path / "p", **MAZE, share=False, progress=False, **TINY)
+    space = get_task(MAZE["task"]).make_env().action_space
+    assert isinstance(space, gymnasium.spaces.Box)
     cuts = [[0, 1, 3, 99], [0, 2, 3, 99]]
     for number in range(3):
         for seed, mine in enumerate(played):
             part = tmp_path / f"{number}-{seed}"
             for episode in mine[cuts[seed][number] : cuts[seed][number + 1]]:
-                write_episode(part, episode, corridor.Corridor.action_space, {"policy": None, "seed": seed})
+                write_episode(part, episode, space, {"policy": None, "seed": seed})
             rounds.add(part)
         assert rounds.train(progress=False).finished
     last = tmp_path / "p" / "rounds" / "003"
@@ -254,6 +260,17 @@ def test_bad_episodes_are_refused_or_dropped(trained: Path, tmp_path: Path) -> N
     with pytest.raises(UserError, match=r"of shape \(4,\), and those of the project float32 of shape \(2,\)"):
         rounds.add(tmp_path / "wide.npz", drop_bad_episodes=True)
     assert len(read_ledger(place).inbox) == 2
+
+
+def test_a_strangers_reward_function_is_not_imported(trained: Path, tmp_path: Path) -> None:
+    place = Path(shutil.copytree(trained, tmp_path / "p"))
+    path = place / "rounds" / "001" / "config.json"
+    config = json.loads(path.read_text())
+    config["choice"]["reward"] = "strange_module:reward"
+    path.unlink()
+    path.write_text(json.dumps(config))
+    with pytest.raises(UserError, match="imports the module 'strange_module'"):
+        calql.Rounds(place).add(trained.parent / "monday")
 
 
 def test_an_environment_in_the_projects_bounds(alone: Path, tmp_path: Path) -> None:

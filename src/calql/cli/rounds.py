@@ -89,6 +89,8 @@ class AddOptions(Checked):
     """The round whose policy collected them, where the files do not say (default: the present one)."""
     seed: int | None = None
     """The seed whose policy collected them, where the files do not say."""
+    trust: bool = False
+    """Import the reward function that the project names, though you never trained with it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,7 +181,8 @@ def _add(command: str, words: Sequence[str]) -> int:
     options = parse(AddOptions, words, command=command)
     folder = Path(options.project)
     reading = Reading(options.columns, options.observations, options.reward, options.drop_bad_episodes)
-    added = project.add(folder, options.files, reading, round=options.round, seed=options.seed)
+    whose = {"round": options.round, "seed": options.seed}
+    added = project.add(folder, options.files, reading, **whose, trust=options.trust)
     for note in added.notes:
         print(shown(f"note: {note}"))
     for text in added.repeated[:LISTED]:

@@ -33,6 +33,7 @@ from calql.runs.rounds.incoming import Arrived, Asked, Terms, read_files, warnin
 from calql.runs.rounds.ledger import Ledger, read_ledger, write_ledger
 from calql.runs.rounds.scores import summaries
 from calql.runs.rounds.store import Stored, keep, outline
+from calql.runs.trust import remember, require_trusted, trust_run
 from calql.system.errors import UserError
 from calql.system.options import require
 from calql.system.run_config import read_object
@@ -126,10 +127,12 @@ def add(
     *,
     round: int | None = None,
     seed: int | None = None,
+    trust: bool = False,
 ) -> Added:
     """Check files and let their episodes wait for the next round, each once; all of them, or none where one is bad.
 
-    `round` and `seed` say whose policy collected them, where the files do not.
+    `round` and `seed` say whose policy collected them, where the files do not. `trust`: the project's reward function
+    may be imported, though only its config.json names it.
     """
     with owned(require_project(project)):
         ledger = read_ledger(project)
@@ -137,6 +140,7 @@ def add(
         asked = Asked(reading, current if round is None else round, seed)
         _require_round(project, ledger, asked.round)
         terms = Terms.of(round_folder(project, current))
+        _require_trusted(round_folder(project, current), terms, reading, trust)
         brought = read_files(files, terms, asked, policies_of(project, ledger))
         new, repeated = _sorted(project, ledger, brought.episodes)
         warnings = warnings_about(new, terms)
@@ -147,6 +151,16 @@ def add(
             write_page(summaries(project, read_ledger(project)), project / REPORT)
         steps = sum(arrived.entry.steps for arrived in new)
         return Added(len(new), steps, repeated, (*brought.notes, *warnings))
+
+
+def _require_trusted(folder: Path, terms: Terms, reading: Reading, trust: bool) -> None:
+    """Of a reward function: the user names it now, or has named it before."""
+    if trust:
+        trust_run(folder)
+    if reading.chooses:
+        remember(reading.reward)
+    else:
+        require_trusted(terms.choice.reward, folder)
 
 
 def _sorted(project: Path, ledger: Ledger, episodes: Sequence[Arrived]) -> tuple[list[Arrived], list[str]]:

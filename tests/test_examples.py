@@ -20,6 +20,7 @@ NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 SAYS = {  # what is to be seen in what it prints, beside anything at all
     "own_data.py": r"parked in (\d+)% of fresh episodes",
     "lerobot_logs.py": r"take seed [01]: with both joints at 0 it does \[",
+    "rounds.py": r"week 2: 10 episodes, \d+ steps",
     "images.py": r"a picture \(16, 16, 3\) in, a choice out: [0-3]",
     "first_hour.ipynb": r"from [-+]\d\.\d\d to [-+]\d\.\d\d in \d+ steps",
 }

@@ -70,8 +70,8 @@ def main(words: Sequence[str]) -> None:
     """In the process that is measured."""
     task, method, seeds = get_task(words[0]), words[1], int(words[2])
     usual = options_of(Cell(task.name, method, "start", seeds))[1]
-    calls = 3 * make_method(method, usual, discrete=task.discrete).minibatches  # the second is over when the third is
-    noted, cell = UntilTheFirstUpdate(), Cell(task.name, method, "start", seeds, {**SHORT, "offline_updates": calls})
+    two = 2 * make_method(method, usual, discrete=task.discrete).minibatches
+    noted, cell = UntilTheFirstUpdate(), Cell(task.name, method, "start", seeds, {**SHORT, "offline_updates": two})
     dataset = None if DOMAINS[task.domain].quick_data else stand_in(task)
     with tempfile.TemporaryDirectory() as place:
         train_cell(cell, Path(place) / "run", Watching(noted), dataset=dataset)

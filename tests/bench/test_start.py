@@ -22,6 +22,7 @@ def test_the_first_update_is_noted_and_the_run_ends(capsys: pytest.CaptureFixtur
     found = json.loads(capsys.readouterr().out)
     assert found["cpu_s"] > 0.0
     assert found["wall_s"] > 0.0
+    assert 0.0 < found["update_cpu_s"] < found["cpu_s"]
 
 
 @pytest.mark.slow
@@ -33,17 +34,19 @@ def test_a_run_that_ends_before_its_first_update_is_an_error(tmp_path: Path) -> 
 def test_the_command_measures_every_method_of_the_task(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    took = iter([{"wall_s": 9.0, "cpu_s": 8.0}, {"wall_s": 4.0, "cpu_s": 3.0}] * 2)
+    both = {"wall_s": 9.0, "cpu_s": 8.0, "update_cpu_s": 0.5}, {"wall_s": 4.0, "cpu_s": 3.0, "update_cpu_s": 0.4}
+    took = iter([*both, *both])
     monkeypatch.setattr(start, "_in_a_process", lambda words, cache: next(took))
     monkeypatch.setattr("calql.cli.bench.able", lambda discrete: ["bc", "iql"])
-    assert main(["bench", "--starts", "--seeds", "2"]) == 0
+    assert main(["bench", "--starts", "all", "--seeds", "2"]) == 0
     printed = capsys.readouterr()
     rows = json.loads(printed.out)["results"]
     assert [(row["method"], row["seeds"], row["first"]["cpu_s"], row["second"]["wall_s"]) for row in rows] == [
         ("bc", 2, 8.0, 4.0),
         ("iql", 2, 8.0, 4.0),
     ]
-    assert printed.err.splitlines() == [f"{name}: 8.0 s of the processor, then 3.0" for name in ("bc", "iql")]
+    said = "7.5 s of the processor, then 2.6; an update 0.4"
+    assert printed.err.splitlines() == [f"{name}: {said}" for name in ("bc", "iql")]
 
 
 def test_growth_with_width_keeps_the_number_of_layers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from calql.bench.growth import AXES, draw_growth, measure_growth
 from calql.bench.products import measure_products
 from calql.bench.scaling import measure_scaling
 from calql.bench.soak import in_a_line, measure_soak
-from calql.bench.start import measure_start
+from calql.bench.start import measure_start, start_in_words
 from calql.bench.stream import measure_stream
 from calql.bench.updates import Shapes, measure_updates
 from calql.bench.whole import measure_run
@@ -60,8 +60,8 @@ class BenchOptions(Checked):
     """Time given to each measurement."""
     methods: bool = False
     """Updates/s of every method on the task."""
-    starts: bool = False
-    """Time to the first update of every method on the task: when it compiles, and of a second run of the kind."""
+    starts: tuple[str, ...] = ()
+    """Time to the first update on the task of these methods, or of all: compiling, and of a second run of the kind."""
     envs: bool = False
     """Environment steps/s of every task on one core."""
     scaling: bool = False
@@ -203,12 +203,11 @@ def _methods(options: BenchOptions, _: Any) -> list[dict[str, Any]]:
 
 
 def _starts(options: BenchOptions, _: Any) -> list[dict[str, Any]]:
-    """Every method with its own options on the task; one that cannot do it is left out."""
+    """Methods with their own options on the task."""
     rows = []
-    for name in able(get_task(options.task).discrete):
+    for name in able(get_task(options.task).discrete) if options.starts == ("all",) else options.starts:
         rows.append(measure_start(options.task, name, options.seeds[-1]))
-        first, second = rows[-1]["first"], rows[-1]["second"]
-        _tell(f"{name}: {first['cpu_s']:.1f} s of the processor, then {second['cpu_s']:.1f}")
+        _tell(f"{name}: {start_in_words(rows[-1])}")
     return rows
 
 

@@ -59,7 +59,7 @@ class ReproduceOptions(Checked):
     engine: Literal["local", "ray", "slurm"] = "local"
     """Where cells run: on this machine, on a Ray cluster, or as jobs of Slurm."""
     jobs: int | None = None
-    """Cells at once, on this machine (default: what the cores and the GPU bear) or with Slurm (default: all)."""
+    """Engines local and slurm: cells at once (default: what this machine's cores and GPU bear; with Slurm all)."""
     address: str = "auto"
     """Engine ray: the cluster (HOST:PORT, ray://HOST:PORT, or auto for the one this machine belongs to)."""
     gpus: float = 0.0

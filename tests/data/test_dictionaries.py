@@ -8,6 +8,8 @@ from typing import Any
 
 import gymnasium
 import h5py
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -21,6 +23,7 @@ from calql.data.findings import constant_features, episode_faults, findings
 from calql.data.inspect import facts
 from calql.data.jumps import jumps
 from calql.data.packing import large_cameras
+from calql.networks import Spec, make_encoder
 from calql.system.errors import UserError
 from two_cameras import NAMES, TwoCameras
 
@@ -101,6 +104,18 @@ def test_one_camera_of_a_dictionary(columns: dict[str, np.ndarray], tmp_path: Pa
     env = in_form(TwoCameras(), alone.form)
     assert np.array_equal(env.reset(seed=0)[0], alone.observations[0])
     assert check(alone, TwoCameras(), name="two") == []
+
+
+def test_cameras_without_vectors(columns: dict[str, np.ndarray], tmp_path: Path) -> None:
+    both = load(saved(tmp_path, columns), Reading(observations=("front", "wrist")))
+    assert both.observations.shape[1:] == (12 * 16 * 3 + 8 * 8,)
+    assert both.vectors is not None
+    assert both.vectors.shape[1] == 0
+    assert describe(both).errors == ()
+    check(both, TwoCameras(), name="two")
+    spec = Spec.of(both.observations, both.actions, layout=both.form)
+    encoder, features = make_encoder(spec, jax.random.key(0), standardise=True)
+    assert encoder(jnp.asarray(both.observations[:2])).shape == (2, features) == (2, 256)
 
 
 def test_vectors_of_a_dictionary(columns: dict[str, np.ndarray], tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from calql.methods import METHODS
 from calql.methods.base import Transitions
 from calql.networks import Spec
 from calql.networks.parts import layout_in
+from calql.runs import given
 from calql.runs.export.numpy_policy import NumpyPolicy
 from calql.system.errors import UserError
 from two_cameras import NAMES, TwoCameras
@@ -120,14 +121,14 @@ def test_a_loaded_policy_takes_dictionaries(run: Path, seen: dict[str, np.ndarra
     policy.reset()
     assert np.allclose([policy(each) for each in singles], several, atol=1e-6)
     bad = singles[0] | {"state": np.array([np.nan, 0.0])}
-    for given, words in (
+    for wrong, words in (
         (bad, "the observation holds nan as number 0 of 'state'"),
         ({"front": singles[0]["front"]}, "it has no 'wrist'"),
         (np.zeros(3), "it is one array; give a dictionary of front, wrist, state"),
         (singles[0] | {"front": np.zeros((4, 4, 3), np.uint8)}, r"'front' has shape \(4, 4, 3\)"),
     ):
         with pytest.raises(UserError, match=words) as raised:
-            policy(given)
+            policy(wrong)
         assert "\n" not in str(raised.value)
 
 
@@ -138,8 +139,8 @@ def test_exported_with_an_input_for_each_part(run: Path, seen: dict[str, np.ndar
         calql.export_policy(run, to, tmp_path / f"p.{to}")
     session = onnxruntime.InferenceSession(str(tmp_path / "p.onnx"))
     assert [each.name for each in session.get_inputs()] == PARTS
-    given = dict(zip(PARTS, (seen[name] for name in NAMES), strict=True))
-    np.testing.assert_allclose(session.run(["action"], given)[0], ours, atol=1e-5, rtol=0)
+    inputs = dict(zip(PARTS, (seen[name] for name in NAMES), strict=True))
+    np.testing.assert_allclose(session.run(["action"], inputs)[0], ours, atol=1e-5, rtol=0)
     theirs = NumpyPolicy(tmp_path / "p.npz")
     some = {name: part[:500] for name, part in seen.items()}
     np.testing.assert_allclose(theirs(some), ours[:500], atol=1e-5, rtol=0)
@@ -147,7 +148,7 @@ def test_exported_with_an_input_for_each_part(run: Path, seen: dict[str, np.ndar
     with pytest.raises(ValueError, match="the observation has no 'state'"):
         theirs({"front": seen["front"], "wrist": seen["wrist"]})
     program = jax.export.deserialize(bytearray((tmp_path / "p.stablehlo").read_bytes()))
-    np.testing.assert_allclose(program.call(*given.values())[0], ours, atol=1e-5, rtol=0)  # of any number
+    np.testing.assert_allclose(program.call(*inputs.values())[0], ours, atol=1e-5, rtol=0)  # of any number
     about = json.loads((tmp_path / "p.stablehlo.json").read_text())
     assert about["observation"]["parts"] == list(NAMES)
 
@@ -158,14 +159,16 @@ def test_logs_alone_are_valued(logs: Path, tmp_path: Path) -> None:
     assert any(np.isfinite(row.get("fqe_value") or np.nan) for row in rows_of(tmp_path / "run"))
 
 
-def test_a_dataset_that_is_given_keeps_its_names(run: Path, logs: Path, tmp_path: Path) -> None:
-    """Also where no file is read again."""
-    data = load(logs, BY_NAME)
-    small = {"offline_updates": 4, "online_steps": 0, "evaluate_offline_every": 4, "evaluation_episodes": 1}
-    small |= {"seeds": 1, "policy_widths": (8,), "batch_size": 8, "standardise": True}
-    made = calql.train(dataset=data, env=TwoCameras, episode_limit=6, method="bc", out=tmp_path / "run", **small)
-    again = calql.resume(made.folder, online_steps=6)
-    assert rows_of(Path(again.folder))[-1]["env_steps"] >= 6
+def test_a_dataset_that_is_given_keeps_its_names(logs: Path, tmp_path: Path) -> None:
+    """In the run folder, from which a run goes on without a file to read."""
+    for names in (NAMES, ("front",), ("clock", "state")):
+        data = load(logs, Reading(observations=names))
+        given.keep(data, tmp_path)
+        again = given.data_of(tmp_path, {"given": {"dataset": "data.npz"}})
+        assert again is not None
+        assert np.array_equal(again.observations, data.observations)
+        assert (again.form, again.parts) == (data.form, data.parts)
+        assert again.form is not None
 
 
 def test_a_joint_that_is_no_number_stops_at_the_boundary(logs: Path) -> None:

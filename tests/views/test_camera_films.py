@@ -13,7 +13,7 @@ from calql.data.overview import episodes
 from calql.domains.scene import Scene
 from calql.views import films
 from calql.views.clips import beside
-from calql.views.data import columns_of
+from calql.views.data import _ranges, columns_of
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +36,10 @@ def test_cameras_stand_side_by_side(data: Dataset) -> None:
 
 
 def test_features_are_those_of_the_vectors(data: Dataset) -> None:
+    assert data.vectors is not None
     found = columns_of(data, Scene())
     assert list(found.names) == ["state 0", "state 1", "action 0"]
     assert np.array_equal(found.values[:, :2], data.vectors)
+    ranges = _ranges(data, Scene())[-1]
+    assert "state 0" in str(ranges)
+    assert f"{data.vectors[:, 0].max():.4g}" in str(ranges)  # numbers, not bytes

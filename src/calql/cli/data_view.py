@@ -108,7 +108,7 @@ def _require_here(name: str) -> None:
 def _fits(dataset: Dataset, scene: Scene) -> bool:
     """Whether the observations have the features that the scene speaks of."""
     plan = max(scene.plan.x, scene.plan.y) + 1 if scene.plan else 0
-    return dataset.observations.ndim == 2 and dataset.observations.shape[1] >= max(len(scene.names), plan)
+    return dataset.vectors is not None and dataset.vectors.shape[1] >= max(len(scene.names), plan)
 
 
 def _drawn(

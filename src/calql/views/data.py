@@ -219,9 +219,9 @@ def _ranges(dataset: Dataset, scene: Scene) -> list[tuple[str, str, Grid]]:
     """Title, remark and table: of actions, and of observations where they are vectors."""
     actions = dataset.actions.reshape(len(dataset), -1)
     made = [_range_table("Actions", actions, [f"action {place}" for place in range(actions.shape[1])])]
-    if dataset.observations.ndim == 2:
+    if dataset.vectors is not None and dataset.vectors.shape[1]:
         names = _names(dataset, scene)
-        made.append(_range_table("Observations", dataset.observations, names))
+        made.append(_range_table("Observations", dataset.vectors, names))
     return made
 
 

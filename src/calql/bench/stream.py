@@ -7,7 +7,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
@@ -83,14 +83,22 @@ def measure_stream(
             "observation": list(data.observations.shape[1:]),
             "transitions": len(data),
             "on_disk_mb": sum(file.stat().st_size for file in folder.iterdir()) / 1e6,
-            "streamed_alone": {"updates_per_s": rate(alone), **_held(samples)},
+            "streamed_alone": {**_rates(alone), **_held(samples)},
         }
         if logged_bytes(data) > MOST * min(device_memory(), host_memory()):
             return {**found, "in_memory": None}
         resident = Side(name, options, shapes, data.in_memory(), stream=False)
         times = in_turns(streamed, resident, seconds)
-    both = dict(zip(("streamed", "in_memory"), map(rate, times), strict=True))
-    return {**found, **both, "ratio": both["streamed"] / both["in_memory"], "turns": len(times[0])}
+    both = {"streamed": _rates(times[0]), "in_memory": _rates(times[1])}
+    ratio = both["streamed"]["updates_per_s"] / both["in_memory"]["updates_per_s"]
+    return {**found, **both, "ratio": ratio, "turns": len(times[0])}
+
+
+class Turn(NamedTuple):
+    """An update of a stretch, in seconds of the clock and of all cores; the latter do not wait for others' work."""
+
+    wall_s: float
+    cpu_s: float
 
 
 class Side:
@@ -105,16 +113,17 @@ class Side:
         self._learning, self._updates = self._bench.learning, self._bench.whole_loops(2)
         self.turn()
 
-    def turn(self) -> float:
+    def turn(self) -> Turn:
         """Seconds for one update, over a stretch of some."""
-        begun = time.perf_counter()
+        begun, worked = time.perf_counter(), time.process_time()
         self._learning = self._bench.advance(self._learning, self._updates)
         jax.block_until_ready(self._learning.updates)
-        return (time.perf_counter() - begun) / (self._updates * self._bench.minibatches)
+        count = self._updates * self._bench.minibatches
+        return Turn((time.perf_counter() - begun) / count, (time.process_time() - worked) / count)
 
-    def turns(self, seconds: float) -> list[float]:
+    def turns(self, seconds: float) -> list[Turn]:
         """So long, in stretches of a fifth of that; the first, which may compile, sets their length."""
-        self._updates = self._bench.whole_loops(int(np.clip(0.2 * seconds / self.turn(), 2, 5_000)))
+        self._updates = self._bench.whole_loops(int(np.clip(0.2 * seconds / self.turn().wall_s, 2, 5_000)))
         return [self.turn() for _ in range(TURNS)]
 
     def like(self, other: Side) -> None:
@@ -122,9 +131,9 @@ class Side:
         self._updates = other._updates
 
 
-def in_turns(one: Side, other: Side, seconds: float) -> tuple[list[float], list[float]]:
+def in_turns(one: Side, other: Side, seconds: float) -> tuple[list[Turn], list[Turn]]:
     other.like(one)
-    times: tuple[list[float], list[float]] = ([], [])
+    times: tuple[list[Turn], list[Turn]] = ([], [])
     begun = time.monotonic()
     one.turn(), other.turn()
     while len(times[0]) < TURNS or time.monotonic() - begun < 2 * seconds:
@@ -133,9 +142,10 @@ def in_turns(one: Side, other: Side, seconds: float) -> tuple[list[float], list[
     return times
 
 
-def rate(times: list[float]) -> float:
-    """Updates/s of the median stretch."""
-    return 1.0 / float(np.median(times))
+def _rates(turns: list[Turn]) -> dict[str, float]:
+    """Of the median stretch."""
+    wall, cpu = (float(np.median([turn[place] for turn in turns])) for place in (0, 1))
+    return {"updates_per_s": 1.0 / wall, "cpu_ms_per_update": 1e3 * cpu}
 
 
 def _held(samples: list[Sample]) -> dict[str, float]:

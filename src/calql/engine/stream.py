@@ -55,7 +55,7 @@ class _Drawn:
     updates: int
     start: int  # where logged rows began when it was drawn
     share: int  # rows of each minibatch that were read; the others are zeros
-    rows: Transitions
+    rows: Transitions  # [1, update, minibatch, row, ...]
 
     def serves(self, update: int, start: int, share: int) -> bool:
         return self.first <= update < self.first + self.updates and self.start == start and self.share >= share
@@ -118,7 +118,7 @@ class Stream:
             self._wait()
             some = next(drawn for drawn in self._now if drawn is not None)
             every = [drawn or some for drawn in self._now]
-            rows = jax.tree.map(lambda *parts: _stacked(parts), *(drawn.rows for drawn in every))
+            rows = jax.tree.map(lambda *parts: _joined(parts), *(drawn.rows for drawn in every))
             self._window = Window(rows, np.array([drawn.first for drawn in every], np.int32))
         return self._window
 
@@ -135,7 +135,7 @@ class Stream:
         rows = self.logged.rewards.shape[0]
         index = np.asarray(_indices(self._keys[seed], update, start, rows, self.length, self.shape))
         found = jax.tree.map(partial(_gathered, index=index, share=share), self.logged)
-        return _Drawn(update, self.length, start, share, jax.tree.map(jnp.asarray, found))
+        return _Drawn(update, self.length, start, share, jax.tree.map(lambda column: jnp.asarray(column[None]), found))
 
 
 def window_length(logged: Transitions, shape: Shape, seeds: int) -> int:
@@ -154,8 +154,8 @@ def _gathered(column: Any, index: NDArray[np.int32], share: int) -> NDArray[Any]
     return found
 
 
-def _stacked(parts: Sequence[jax.Array]) -> jax.Array:
-    return parts[0][None] if len(parts) == 1 else jnp.stack(parts)
+def _joined(parts: Sequence[jax.Array]) -> jax.Array:
+    return parts[0] if len(parts) == 1 else jnp.concatenate(parts)
 
 
 @partial(jax.jit, static_argnums=(3, 4, 5))

@@ -92,7 +92,7 @@ def main():
         print(f"        squared distance of its actions to the logged ones {row['action_distance']:.2f}")
     best = max(outcome.rows[-2:], key=lambda row: row["fqe_low"])["seed"]  # the rule of docs/no-environment.md
     policy = calql.load_policy(outcome.folder, seed=best)
-    moved = np.round(policy(np.zeros(2, np.float32)), 2).tolist()
+    moved = [round(float(push), 2) for push in policy(np.zeros(2, np.float32))]
     print(f"take seed {best}: with both joints at 0 it does {moved}; the target is {TARGET.tolist()}")
     print(f"run folder: {outcome.folder}")
 

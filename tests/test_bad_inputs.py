@@ -207,7 +207,7 @@ CASES: list[tuple[str, str]] = [
     ("data view good.npz --task no-such-task", "no-such-task"),
     ("data view good.npz --serve --port 70000", "in [0, 65535]"),
     # columns, observations, rewards
-    (data("log.csv"), "for example --columns observation=joint_0,joint_1,name action=cmd episode=run"),
+    (data("log.csv"), "cmd, name); for example --columns observation=joint_0,joint_1,name action=cmd episode=run"),
     (f"{data('log.csv')} --columns observation=joint_* action=cmd", "no column says that it is the episode"),
     (f"{data('log.csv')} --columns observation=joint_* action=cmd episode=run", "nothing says what the reward is"),
     (f"{data('log.csv')} --columns observation=joint_* action=cmd episode=run reward=name", "not numbers"),

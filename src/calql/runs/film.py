@@ -120,7 +120,9 @@ def with_camera(make_env: Callable[..., gymnasium.Env[Any, Any]]) -> gymnasium.E
 
 
 def _is_about_gl(problem: Exception) -> bool:
-    """Whether it comes up out of the modules that load OpenGL."""
+    """Whether it says so, or comes up out of the modules that load OpenGL."""
+    if "opengl" in str(problem).lower():
+        return True
     trace, modules = problem.__traceback__, []
     while trace is not None:
         modules.append(str(trace.tb_frame.f_globals.get("__name__", "")))

@@ -55,8 +55,8 @@ def _spaces(env: Env, name: str) -> tuple[spaces.Box, Actions]:
         raise UserError(
             f"observations are a dictionary of {', '.join(observations.spaces)}",
             where=name,
-            mend="where the data are a dictionary too, choose the same parts by name with --observations; else register "
-            "it flat, in the order of the data, and name that: gymnasium.register('Flat-v0', lambda: "
+            mend="where the data are a dictionary too, choose the same parts by name with --observations; else "
+            "register it flat, in the order of the data, and name that: gymnasium.register('Flat-v0', lambda: "
             f"gymnasium.wrappers.FlattenObservation(gymnasium.make('{name}'))); then --env my_package:Flat-v0",
         )
     if not isinstance(observations, spaces.Box):

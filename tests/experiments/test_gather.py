@@ -138,7 +138,7 @@ def test_the_page_shows_what_was_run_what_was_begun_and_what_was_not(tmp_path):
     written = write_page(table, out, read_older([tmp_path / "runs"]))
     tasks = (out / "tasks.md").read_text().replace("\u00a0", " ")
     line = next(line for line in tasks.splitlines() if line.startswith("| point-maze-narrow "))
-    assert "| 0K + 0K<br>0.2%, 8.0%, 4 seeds | 80 → 90 [90, 90] | 0.10 [0.10, 0.10] |" in line
+    assert "| 0.02K + 0.4K<br>0.2%, 8.0%, 4 seeds | 80 → 90 [90, 90] | 0.10 [0.10, 0.10] |" in line
     assert "| 80 → 10 [10, 10] | 0.90 [0.90, 0.90] |" in line
     assert "| door-binary | begun, still offline / not run | -<br>paper 35 → 92 | -<br>paper 0.23 |" in tasks
     assert "not decided†" in next(line for line in tasks.splitlines() if line.startswith("| pen-binary "))

@@ -270,7 +270,7 @@ def _shares(cell: Facts) -> str:
 
 
 def _short(steps: int) -> str:
-    return f"{steps / 1e6:.3g}M" if steps >= 1_000_000 else f"{round(steps / 1e3)}K"
+    return f"{steps / 1e6:.3g}M" if steps >= 1_000_000 else f"{steps / 1e3:.3g}K"
 
 
 def _hundred(value: float | None) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import mmap
 import os
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
@@ -39,6 +40,7 @@ class NpyRows:
             with path.open("rb") as file:
                 self.shape, self.dtype, self._offset = _header(file)
                 self._file = os.dup(file.fileno())
+                weakref.finalize(self, os.close, self._file)
                 self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except DAMAGE as error:
             raise UserError(f"is no whole .npy file ({error})", where=str(path), mend=AGAIN) from None
@@ -47,10 +49,6 @@ class NpyRows:
         self._touched = 0
         if RANDOM is not None:
             self._map.madvise(RANDOM)
-
-    def __del__(self) -> None:
-        if hasattr(self, "_file"):
-            os.close(self._file)
 
     def read(self, places: NDArray[np.int64]) -> NDArray[Any]:
         """By plain reads where the places follow each other, else through the map, by several threads."""

@@ -29,7 +29,7 @@ def shown(words: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
     assert not end.value.code
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
-    assert not [line for line in lines if "None" in line]
+    assert not [line for line in lines if "None" in line or "MISSING" in line]
     return lines
 
 
@@ -66,7 +66,7 @@ def test_help_of_own_data_reads_none(capsys: pytest.CaptureFixture[str]) -> None
     assert "(domain own: 10000)" in " ".join(lines)
 
 
-@pytest.mark.parametrize("command", ["bench", "evaluate", "report", "reproduce", "render", "compare", "data inspect"])
+@pytest.mark.parametrize("command", ["bench", "evaluate", "report", "reproduce", "render", "compare", "data inspect", "round add"])
 def test_help_of_the_other_commands(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--help" in options_in(shown([*command.split(), "-h"], capsys))
 

@@ -2,58 +2,60 @@
 
     python examples/rounds.py [FOLDER]
 
-The maze stands for the robot: `play` is all that touches it, as a control loop would on another machine. Takes less
-than a minute on two cores. The same by commands: calql round start, add, train, status (docs/rounds.md).
+The cart of own_data.py stands for the robot: `play` is all that touches it, as a control loop would on another machine.
+The same by commands: calql round start, add, train, status (docs/rounds.md).
 """
-
-from __future__ import annotations
 
 import sys
 import tempfile
 from pathlib import Path
 
+from own_data import LIMIT, make_env, record
 from rich.console import Console
 
 import calql
-from calql.domains.registry import get_task
 from calql.results.rounds import rounds_table
 
-TASK = "point-maze-quick"
-SMALL = {"seeds": 1, "offline_updates": 1_500, "evaluate_offline_every": 1_500, "evaluate_online_every": 2_000}
+# All of it only makes the example quick; leave it out for your own data.
+SMALL = {
+    "seeds": 1, "offline_updates": 400, "evaluate_offline_every": 400, "fqe_updates": 200, "policy_widths": (32, 32),
+    "critic_widths": (32, 32), "batch_size": 64, "update_ratio": 4,
+}  # fmt: skip
 
 
-def play(policy_folder: Path, episodes: int, to: Path) -> None:
+def play(policy_folder, episodes, to, first_seed):
     """The control loop: act with a policy folder that was copied here, and record."""
-    task = get_task(TASK)
-    env, policy = task.make_env(), calql.load_policy(policy_folder, explore=True)
+    env, policy = make_env(), calql.load_policy(policy_folder, explore=True)
     with calql.Recorder(to, policy) as recorder:
         for number in range(episodes):
-            seen, _ = env.reset(seed=number)
+            seen, _ = env.reset(seed=first_seed + number)
             policy.reset()
             recorder.start(seen)
-            for step in range(task.episode_limit):
+            for step in range(LIMIT):
                 action = policy(seen)
-                seen, reward, over, cut, info = env.step(action)
-                cut = cut or step + 1 == task.episode_limit
-                recorder.step(action, float(reward), seen, over, cut, success=bool(info["success"]))
-                if over or cut:
+                seen, reward, parked, _, info = env.step(action)
+                cut = step == LIMIT - 1 and not parked
+                recorder.step(action, float(reward), seen, parked, cut, success=info["success"])
+                if parked or cut:
                     break
 
 
-def main(folder: Path, episodes: int = 10) -> calql.Rounds:
-    project = calql.Rounds.start(folder / "project", TASK, **SMALL)
-    for number in range(3):
-        files = folder / f"week-{number}"
-        play(project.policy, episodes, files)
+def main(folder, episodes=10):
+    record(folder / "cart.npz")
+    project = calql.Rounds.start(
+        folder / "project", dataset=folder / "cart.npz", action_low=(-1.0,), action_high=(1.0,), progress=False, **SMALL
+    )
+    for week in range(3):
+        files = folder / f"week-{week}"
+        play(project.policy, episodes, files, first_seed=100 * week)
         added = project.add(files)
-        print(f"week {number}: {added.episodes} episodes, {added.steps} steps")
-        if number < 2:
-            project.train()
+        print(f"week {week}: {added.episodes} episodes, {added.steps} steps")
+        if week < 2:
+            project.train(progress=False)
     Console().print(rounds_table(project.rounds))
     for warning in project.warnings:
         print(warning)
     print(f"deploy {project.policy}; report: {project.folder / 'report.html'}")
-    return project
 
 
 if __name__ == "__main__":

@@ -66,7 +66,9 @@ def test_help_of_own_data_reads_none(capsys: pytest.CaptureFixture[str]) -> None
     assert "(domain own: 10000)" in " ".join(lines)
 
 
-@pytest.mark.parametrize("command", ["bench", "evaluate", "report", "reproduce", "render", "compare", "data inspect", "round add"])
+@pytest.mark.parametrize(
+    "command", ["bench", "evaluate", "report", "reproduce", "render", "compare", "data inspect", "round add"]
+)
 def test_help_of_the_other_commands(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--help" in options_in(shown([*command.split(), "-h"], capsys))
 

@@ -111,7 +111,7 @@ def fail() -> None:
         (
             logged(),
             Line(observation_space=spaces.Dict({"goal": spaces.Box(0, 1, (2,))})),
-            "observations are a dictionary of goal; register it flat, in the order of the data",
+            "observations are a dictionary of goal; where the data are .* register it flat, in the order",
         ),
         (logged(), Line(observation_space=spaces.Discrete(4)), r"observation space is Discrete\(4\); it must be a Box"),
         (logged(), Line(fault=fail), r"raises RuntimeError when tried out \(no display\); reset"),

@@ -14,7 +14,7 @@ from toy_task import BATCH, LIMIT, data, logged, run_options, task, tiny
 
 from calql.domains.registry import get_task
 from calql.engine import mixing
-from calql.engine.collect import acts_at_random
+from calql.engine.collect import acts_at_random, note_collected
 from calql.engine.episodes import Episode
 from calql.engine.inputs import prepare
 from calql.engine.plan import make_plan
@@ -129,7 +129,7 @@ def test_warm_up_earns_no_updates_and_may_act_at_random(tmp_path: Path) -> None:
         one = episode(5, success=False)
         for expected_debt, random in ((0, True), (4, False), (14, False)):  # two updates for each step after the eighth
             assert acts_at_random(run.options, run.counters, 0) == (run.counters.env_steps[0] < 8)
-            run.collector.count(0, one)
+            note_collected(run.options, run.counters, 0, one)
             assert run.counters.debt[0] == expected_debt
             assert acts_at_random(run.options, run.counters, 0) == random
     finally:
@@ -139,8 +139,8 @@ def test_warm_up_earns_no_updates_and_may_act_at_random(tmp_path: Path) -> None:
 def test_updates_per_episode_do_not_depend_on_its_length(tmp_path: Path) -> None:
     run = started("bc", tmp_path / "a", updates_per_episode=7)
     try:
-        run.collector.count(0, episode(5, success=False))
-        run.collector.count(1, episode(2, success=True))
+        note_collected(run.options, run.counters, 0, episode(5, success=False))
+        note_collected(run.options, run.counters, 1, episode(2, success=True))
         assert run.counters.debt.tolist() == [7, 7]
     finally:
         run.close()

@@ -115,7 +115,7 @@ def test_options_of_a_run_that_differ_from_the_tables_are_yours() -> None:
 def test_a_resumption_is_yours_too() -> None:
     assert resumed({"seeds": "you", "block": "default"}, ["block"]) == {"seeds": "you", "block": "you (on resuming)"}
     run = vars(RunOptions())
-    common = {"rewards": {}, "environment": {}, "cores": 2, "versions": {}}
+    common = {"rewards": {}, "environment": {}, "cores": 2, "devices": 1, "versions": {}}
     config = {**common, "run": run, "origins": {"online_steps": "domain own", "seeds": "default"}}
     now = {**common, "run": {**run, "online_steps": 2_000_000}}
     assert noted(config, now)["origins"] == {"online_steps": "you (on resuming)", "seeds": "default"}

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calql.cli import bench, data, data_view, evaluate, render, reproduce, train, watch
+from calql.cli import bench, data, data_difficulty, data_view, evaluate, render, reproduce, train, watch
 from calql.engine.options import RunOptions
 from calql.methods import METHODS
 from calql.methods.iql import IQLOptions
@@ -28,7 +28,7 @@ CLASSES: list[Any] = [
     *dict.fromkeys(entry.options for entry in METHODS.values()),  # in one order in every process
     *(
         kind
-        for module in (bench, data, data_view, evaluate, render, reproduce, train, watch)
+        for module in (bench, data, data_difficulty, data_view, evaluate, render, reproduce, train, watch)
         for _, kind in inspect.getmembers(module, inspect.isclass)
         if kind.__module__ == module.__name__ and dataclasses.is_dataclass(kind)
     ),

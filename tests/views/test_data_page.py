@@ -274,7 +274,11 @@ def test_the_command_writes_the_page(good: Dataset, tmp_path: Path, capsys: pyte
 
 def test_the_command_serves_the_page_until_ctrl_c(good: Dataset, tmp_path: Path) -> None:
     file = write_npz(good, tmp_path / "good.npz")
-    command = [sys.executable, "-m", "calql", "data", "view", str(file), "--serve"]
+    heedful = (  # what is started in the background ignores Ctrl-C, and so does what it starts
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from calql.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", heedful, "data", "view", str(file), "--serve"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as served:
         assert served.stdout is not None
         address = served.stdout.readline().removeprefix("page: ").strip()

@@ -74,7 +74,9 @@ def _described(group: Group) -> list[Any]:
 
 def _hint(value: Any, origin: str) -> str:
     """Nothing where nothing is set, nor 'default: default': the option's text says what then holds."""
-    unset = value is None or value is MISSING or value == () or (value is False and origin == "default") or value == origin
+    unset = (
+        value is None or value is MISSING or value == () or (value is False and origin == "default") or value == origin
+    )
     return "" if unset else f"({origin}: {in_words(value)})"
 
 

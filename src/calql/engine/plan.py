@@ -119,6 +119,11 @@ class Plan:
         return self.inputs.reference.notes + (() if self.assess is None else self.assess.notes)
 
     @property
+    def logs_alone(self) -> bool:
+        """Whether the offline phase is all there is: nothing is played, and nothing handed in."""
+        return self.assess is not None and self.handed_in is None
+
+    @property
     def last_step(self) -> float:
         """Environment steps after which a seed is evaluated for the last time; more may always be handed in."""
         return self.options.online_steps if self.handed_in is None else math.inf

@@ -150,7 +150,7 @@ class Run:
     @property
     def finished(self) -> bool:
         """Every seed has had its steps and its updates, and its last evaluation has begun."""
-        if self.plan.assess is not None:
+        if self.plan.logs_alone:
             return self.ended
         return self.online and not np.any(self.collector.unfinished | ~self._idle | self.evaluations.due)
 
@@ -185,7 +185,7 @@ class Run:
         done = int(self.counters.gradient_steps[0])
         target, interval = self.options.offline_updates, self.options.evaluate_offline_every
         if done >= target:
-            self._switch() if self.plan.assess is None else self._end_without_switch()
+            self._end_without_switch() if self.plan.logs_alone else self._switch()
             return
         due = self.counters.evaluations[0] <= done // interval
         policies = self._begin_evaluation(np.full(self._count, due))

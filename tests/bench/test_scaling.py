@@ -10,6 +10,7 @@ from calql.engine.rollout import RolloutSetup
 from calql.engine.workers import InProcessPool
 
 
+@pytest.mark.slow
 def test_each_crew_plays_the_same_rollouts(monkeypatch: pytest.MonkeyPatch) -> None:
     pools: dict[int, InProcessPool] = {}
 

@@ -173,6 +173,7 @@ def test_a_system_that_does_not_tell_is_refused(tmp_path: Path) -> None:
 # -- the command ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sampling.PROC.exists(), reason="needs /proc")
 def test_a_short_soak_of_a_real_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -31,6 +31,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return outcome.folder
 
 
+@pytest.mark.slow
 def test_bring_your_own_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = corridor.write_demonstrations(tmp_path)
     words = ["train", "--dataset", str(data), "--env", "corridor:Corridor-v0", "--method", "cal-ql"]
@@ -47,6 +48,7 @@ def test_bring_your_own_from_the_command_line(tmp_path: Path, capsys: pytest.Cap
     assert list((tmp_path / "run" / "tensorboard").rglob("events*"))
 
 
+@pytest.mark.slow
 def test_evaluate_prints_scores_and_leaves_the_run_alone(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (run / "metrics.jsonl").read_bytes()
     assert main(["evaluate", str(run), "--episodes", "3"]) == 0
@@ -67,6 +69,7 @@ def test_a_policy_acts_in_the_bounds_of_its_environment(run: Path) -> None:
     np.testing.assert_array_equal(action, policy(seen))
 
 
+@pytest.mark.slow
 def test_a_policy_that_trained_in_bfloat16_acts_in_float32_as_it_was_evaluated(tmp_path: Path) -> None:
     path = corridor.write_demonstrations(tmp_path)
     options = {**TINY, "seeds": 1, "online_steps": 0, "precision": "bfloat16"}
@@ -74,6 +77,7 @@ def test_a_policy_that_trained_in_bfloat16_acts_in_float32_as_it_was_evaluated(t
     assert calql.load_policy(outcome.folder)._parameters.network.precision == "float32"
 
 
+@pytest.mark.slow
 def test_several_runs_in_one_report(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(run), str(run), "--out", str(tmp_path / "both.html")]) == 0
     assert (tmp_path / "both.html").exists()
@@ -86,6 +90,7 @@ def test_listings(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert ("point-maze-narrow" if command == "tasks" else "cal-ql") in printed
 
 
+@pytest.mark.slow
 def test_bench_measures_and_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["bench", "--seeds", "1", "--seconds", "0.2", "--transitions", "1000", "--batch-size", "8"]
     assert main([*words, "--policy-widths", "8", "--critic-widths", "8"]) == 0
@@ -94,6 +99,7 @@ def test_bench_measures_and_prints_json(capsys: pytest.CaptureFixture[str]) -> N
     assert printed["versions"]["jax"]
 
 
+@pytest.mark.slow
 def test_help_of_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     assert "train" in capsys.readouterr().out

@@ -151,6 +151,7 @@ def test_what_cannot_be_read_is_said_in_one_line(
     assert said in refused(words, capsys)
 
 
+@pytest.mark.slow
 def test_a_run_records_the_origin_of_its_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, out = corridor.write_demonstrations(tmp_path), tmp_path / "run"
     words = ["train", "--dataset", str(data), "--env", "corridor:Corridor-v0", "--method", "bc", "--out", str(out)]

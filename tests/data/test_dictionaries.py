@@ -106,6 +106,7 @@ def test_one_camera_of_a_dictionary(columns: dict[str, np.ndarray], tmp_path: Pa
     assert check(alone, TwoCameras(), name="two") == []
 
 
+@pytest.mark.slow
 def test_cameras_without_vectors(columns: dict[str, np.ndarray], tmp_path: Path) -> None:
     both = load(saved(tmp_path, columns), Reading(observations=("front", "wrist")))
     assert both.observations.shape[1:] == (12 * 16 * 3 + 8 * 8,)

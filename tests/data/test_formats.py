@@ -96,6 +96,7 @@ def test_cut_off(name: str, share: float, walks: Dataset, tmp_path: Path) -> Non
     assert refused or not chosen.sees_cuts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_changed_bytes(name: str, walks: Dataset, tmp_path: Path) -> None:
     """Anywhere in any file: read, with other numbers if need be, or refused in one line; never anything else."""

@@ -135,6 +135,7 @@ def test_changed_source_rebuilds(tmp_path: Path) -> None:
     assert np.array_equal(second.observations, obtain(recipe).observations)
 
 
+@pytest.mark.slow
 def test_concurrent_builders_agree(tmp_path: Path) -> None:
     script = tmp_path / "builder.py"
     script.write_text(

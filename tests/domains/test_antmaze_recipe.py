@@ -99,6 +99,7 @@ def test_coverage_counts_square_metres() -> None:
     assert coverage("umaze", np.zeros((5, 29))) == 1 / (7 * 16)
 
 
+@pytest.mark.slow
 def test_build_is_the_same_on_any_number_of_processes(sources: Path) -> None:
     sets = [RECIPES["antmaze-umaze"].build(BuildContext(5, 1500, sources, processes=count)) for count in (1, 2)]
     assert np.array_equal(sets[0].next_observations, sets[1].next_observations)

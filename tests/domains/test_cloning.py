@@ -18,6 +18,7 @@ def policy() -> Policy:
     return clone(OBSERVATIONS, ACTIONS, seed=0, noise=0.1, updates=400)
 
 
+@pytest.mark.slow
 def test_it_imitates_on_raw_observations(policy: Policy) -> None:
     error = policy.mode(OBSERVATIONS) - ACTIONS
     assert np.sqrt(np.mean(error**2)) < 0.1 * ACTIONS.std()

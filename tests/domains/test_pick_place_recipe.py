@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from calql.data.store import BuildContext
 from calql.domains.certify import certify
 from calql.domains.pick_place.data import RECIPES, episodes, successes
 
 
+@pytest.mark.slow
 def test_about_half_of_the_episodes_succeed() -> None:
     dataset = episodes(range(150))
     share = successes(dataset).mean()
@@ -20,6 +22,7 @@ def test_about_half_of_the_episodes_succeed() -> None:
     assert dataset.truncated[dataset.episode_ends].sum() == (~successes(dataset)).sum()
 
 
+@pytest.mark.slow
 def test_a_seed_decides_the_set_whatever_the_number_of_processes() -> None:
     recipe = RECIPES["pick-place"]
     one = recipe.build(BuildContext(seed=3, size=900))

@@ -35,6 +35,7 @@ def test_what_is_saved_comes_back(tmp_path: Path) -> None:
     assert back["b"][1].shape == (0, 2)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     st.lists(
@@ -194,6 +195,7 @@ print(json.dumps(taken))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc keeps what is freed, and can be told not to")
 def test_a_process_does_not_grow_with_its_checkpoints(tmp_path: Path) -> None:
     """Of 7 to 58 MB: without telling the C library, it grew by 140 MB."""

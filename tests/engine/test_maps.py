@@ -97,6 +97,7 @@ def test_the_ant_maze_has_its_goal_where_data_are_labelled() -> None:
     assert found.y[0] < found.y[-1]  # there y grows with the row
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cal-ql", "iql", "td3-bc", "odt", "bc"])
 def test_q_of_a_policy_is_q_of_its_mode(name: str) -> None:
     """Asked of any method by the protocol; one without Q has no map."""

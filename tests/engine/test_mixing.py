@@ -40,6 +40,7 @@ def test_other_mixing_ratios_are_refused(mixing: float) -> None:
         RunOptions(mixing=mixing)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None, database=None)
 @given(collected=st.integers(1, LIMIT), share=st.integers(0, 8), seed=st.integers(0, 1000))
 def test_draws_only_rows_that_are_there(collected: int, share: int, seed: int) -> None:
@@ -53,6 +54,7 @@ def test_draws_only_rows_that_are_there(collected: int, share: int, seed: int) -
     np.testing.assert_array_equal(np.asarray(batch.observations)[..., 0], drawn)
 
 
+@pytest.mark.slow
 def test_every_row_is_drawn_about_equally_often() -> None:
     logged, replay = rows(np.arange(100, 110)), empty()
     batch = draw(jax.random.key(0), logged, replay, jnp.int32(4000), 0, (1, 4000))

@@ -47,6 +47,7 @@ def test_keeps_the_newest_rows_whole(lengths: list[int]) -> None:
         np.testing.assert_array_equal(first, held)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, database=None)
 @given(st.integers(1, 12), st.integers(1, 12), st.data())
 def test_the_first_rows_on_the_host(capacity: int, stretch: int, data: st.DataObject) -> None:

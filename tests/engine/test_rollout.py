@@ -83,6 +83,7 @@ def test_the_limit_cuts_without_a_terminal() -> None:
     assert not episode.terminal
 
 
+@pytest.mark.slow
 def test_workers_play_the_same_episodes_whoever_takes_them() -> None:
     workers, here = ProcessPool(SETUP, 2), InProcessPool(SETUP)
     jobs = [Collect(policy(index), requests(count)) for index, count in ((0, 1), (1, 3), (2, 1), (1, 1), (0, 3))]
@@ -98,6 +99,7 @@ def test_workers_play_the_same_episodes_whoever_takes_them() -> None:
         here.close()
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_reported() -> None:
     workers = ProcessPool(SETUP, 1)
     try:
@@ -107,6 +109,7 @@ def test_a_worker_that_dies_is_reported() -> None:
         workers.close()
 
 
+@pytest.mark.slow
 def test_a_worker_computes_where_it_is_asked() -> None:
     """Handing the computation to another thread and waiting for it takes as long as acting does."""
     workers = ProcessPool(SETUP, 1)
@@ -116,6 +119,7 @@ def test_a_worker_computes_where_it_is_asked() -> None:
         workers.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [0, 1])
 def test_a_policy_that_has_played_is_kept_by_nobody(count: int) -> None:
     """Else a run holds every policy that it ever played with."""
@@ -149,6 +153,7 @@ def _die(_: RolloutWorker) -> None:
     os._exit(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [0, 1])
 def test_an_environment_that_raises_is_reported(count: int) -> None:
     setup = RolloutSetup(corridor.Broken, METHOD, episode_limit=6)

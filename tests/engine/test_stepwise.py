@@ -28,6 +28,7 @@ def advanced(run: Run, steps: int) -> Run:
     return run
 
 
+@pytest.mark.slow
 def test_updates_follow_each_step_once_there_is_something_to_draw(tmp_path: Path) -> None:
     run = build(tmp_path / "r", update_schedule="step", offline_updates=0, update_ratio=2, online_steps=70)
     advanced(run, 0)
@@ -60,6 +61,7 @@ def test_rows_are_inserted_when_their_episode_has_ended_with_its_return(tmp_path
     run.close()
 
 
+@pytest.mark.slow
 def test_the_policy_changes_within_an_episode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = build(tmp_path / "r", update_schedule="step", offline_updates=0, online_steps=60, seeds=1)
     seen: list[tuple[int, Any]] = []
@@ -86,6 +88,7 @@ class Forgetful(corridor.Corridor):
         return super().reset(seed=type(self).resets)
 
 
+@pytest.mark.slow
 def test_an_environment_that_ignores_its_seed_is_told_of(tmp_path: Path) -> None:
     for env, notes in ((corridor.Corridor, 0), (Forgetful, 2)):
         run = build(tmp_path / env.__name__, env=env, update_schedule="step", offline_updates=0)
@@ -98,6 +101,7 @@ def test_an_environment_that_ignores_its_seed_is_told_of(tmp_path: Path) -> None
         again.close()
 
 
+@pytest.mark.slow
 def test_a_policy_that_remembers_goes_on_within_an_episode(tmp_path: Path) -> None:
     """Stopped in the middle of an episode, the decision transformer knows what came before."""
 
@@ -119,6 +123,7 @@ def test_a_policy_that_remembers_goes_on_within_an_episode(tmp_path: Path) -> No
     assert left == right
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clash", [{"lag": 1}, {"trajectories": 2}, {"updates_per_episode": 5}])
 def test_what_does_not_go_with_it_is_refused(clash: dict[str, int], tmp_path: Path) -> None:
     with pytest.raises(UserError, match="with --update-schedule step"):

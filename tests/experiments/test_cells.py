@@ -45,6 +45,7 @@ def test_a_cell_is_read_back_from_its_folder(tmp_path: Path) -> None:
         assert Cell.read(prepare(tmp_path, cell)) == cell
 
 
+@pytest.mark.slow
 def test_tables_and_curves_share_their_cells() -> None:
     assert _ids("table-scores") == _ids("table-regret") == _ids("fig-curves")
     assert len(_ids("table-scores")) == 11 * 10 - 1  # the decision transformer takes no images

@@ -67,6 +67,7 @@ def test_an_unknown_method_is_refused_before_anything_runs(tmp_path: Path) -> No
         comparison.compare(tmp_path, ["cal-kl"], tell=lambda _: None)
 
 
+@pytest.mark.slow
 def test_the_folder_of_a_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run folder for each method, one report and the verdicts; what was stopped goes on by the same call."""
     sizes: dict[str, Any] = {"seeds": 2, "offline_updates": 6, "evaluate_offline_every": 3, "evaluation_episodes": 1}

@@ -116,6 +116,7 @@ def named(name: str, folder: Path, experiment: str) -> Page:
     return Page(rendered(experiment, folder, cells, failed))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", ["table-scores", "fig-curves"])
 def test_names_from_outside_are_shown_as_text(experiment, tmp_path):
     tame, page = named("plain", tmp_path / "tame", experiment), named(HOSTILE, tmp_path / "hostile", experiment)
@@ -204,6 +205,7 @@ def test_nothing_leaves_the_page(curves):
     assert not any("loud" in title.replace("Download", "") or "hare" in title for title in buttons)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [WIDE, PHONE])
 def test_the_page_fits_the_window(browser, tmp_path, width):
     report = rendered("table-scores", tmp_path, cells_of("table-scores"))
@@ -253,6 +255,7 @@ def test_a_scale_that_is_not_known_is_named(tmp_path: Path) -> None:
         draw(EXPERIMENTS["table-scores"], table, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["table-scores", "fig-data", "table-locomotion"])
 def test_tables_in_the_repository_can_be_drawn(name: str, tmp_path: Path) -> None:
     kept = Path(__file__).parents[2] / "results" / "small" / f"{name}.csv.gz"

@@ -53,6 +53,7 @@ def networks_at(recording: Recording, prefix: str, like: AWACState) -> tuple[Any
     return policy, critics(("qf1", "qf2")), critics(("target_qf1", "target_qf2"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("section", ["fresh", "late"])
 @pytest.mark.parametrize("recording", recordings("awac"))
 def test_updates(recording: Recording, section: str) -> None:
@@ -90,6 +91,7 @@ def same_gradient(recording: Recording, section: str, method: AWAC, before: Any,
             assert float(jnp.abs(mine - theirs).max()) <= 2 * MOMENTS * float(jnp.abs(theirs).max()), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recording", recordings("awac"))
 def test_the_preset_is_what_the_recording_was_made_with(recording: Recording) -> None:
     sizes = {"policy_widths", "critic_widths"}

@@ -84,6 +84,7 @@ def part_of(state: LearnerState, part: str) -> Any:
     return jax.tree.map(lambda leaf: leaf[index], arrays)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recording", recordings("cal-ql", "cql"))
 def test_updates(recording: Recording) -> None:
     config = recording.config

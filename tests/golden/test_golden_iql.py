@@ -62,6 +62,7 @@ def draws_of(recording: Recording, update: int) -> Draws:
     return drawn(recording, update, named)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recording", recordings("iql"))
 def test_updates(recording: Recording) -> None:
     config = recording.config

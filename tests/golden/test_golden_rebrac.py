@@ -64,6 +64,7 @@ def draws_of(recording: Recording, update: int) -> Draws:
     return drawn(recording, update, named)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recording", recordings("rebrac"))
 def test_updates(recording: Recording) -> None:
     config = recording.config
@@ -93,6 +94,7 @@ def test_updates(recording: Recording) -> None:
         state = follow(recording, state, [number], update=update, recorded_state=recorded)
 
 
+@pytest.mark.slow
 def test_an_update_is_a_full_step_and_one_of_the_critics_alone() -> None:
     """The cycle starts with the full step, as the authors' iteration 0 does."""
     method = ReBRAC(ReBRACOptions(policy_widths=(8,), critic_widths=(8,)))

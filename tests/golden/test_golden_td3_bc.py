@@ -57,6 +57,7 @@ def networks_of(state: TD3State) -> tuple[Any, Any, Any, Any]:
     return state.policy.parameters, state.critics.parameters, state.policy_target, state.critic_targets
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recording", recordings("td3_bc"))
 def test_updates(recording: Recording) -> None:
     config = recording.config
@@ -99,6 +100,7 @@ def same_moments(recording: Recording, state: TD3State, number: int) -> None:
             assert float(jnp.abs(first(ours) - expected).max()) <= MOMENTS * float(jnp.abs(expected).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recording", recordings("td3_bc"))
 def test_states_are_standardised_as_there(recording: Recording) -> None:
     observations = np.asarray(recording("data/observations"))

@@ -82,6 +82,7 @@ def draws_of(recording: Recording, update: int) -> Draws:
     return drawn(recording, update, named)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recording", recordings("wsrl"))
 def test_updates(recording: Recording) -> None:
     config, numbers = recording.config, recording.updates()

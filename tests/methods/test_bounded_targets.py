@@ -40,6 +40,7 @@ def batch_of(name: str, rewards: float, **options: bool) -> tuple[Program, Trans
     return Program(method), batch
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_CRITICS)
 def test_every_method_with_critics_cuts_its_targets(name: str) -> None:
     """By rewards that the range leaves no room for; ReBRAC's penalty has room below it."""
@@ -55,6 +56,7 @@ def test_every_method_with_critics_cuts_its_targets(name: str) -> None:
     assert float(metrics["average_target"]) == pytest.approx(LOW - WIDER - below, rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cal-ql", "iql", "td3-bc"])
 def test_without_the_option_nothing_is_cut(name: str) -> None:
     program, batch = batch_of(name, 1e6)
@@ -113,6 +115,7 @@ def reached(*, bounded: bool) -> tuple[float, float]:
     return float(np.min(targets)), float(np.max(targets))
 
 
+@pytest.mark.slow
 def test_bounds_hold_what_runs_away_without_them() -> None:
     low, high = reached(bounded=False)
     assert high > 1000.0 or low < -1500.0

@@ -137,6 +137,7 @@ def learner(**options: Any) -> tuple[Any, LearnerState]:
     )
 
 
+@pytest.mark.slow
 def test_the_value_of_the_next_state_is_the_policys_exact_mean_of_the_least_critic() -> None:
     """Least targets (0, 2): 1/4 * 0 + 3/4 * 2 = 1.5, and 0 where the second action is forbidden."""
     method, state = learner()
@@ -188,6 +189,7 @@ def test_the_temperature_steers_to_a_share_of_what_is_possible_at_each_state() -
     assert float(loss) == pytest.approx((both + one) / 2, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_cloning_is_among_the_allowed_alone() -> None:
     method = tiny("bc", discrete=True)
     assert isinstance(method, BC)
@@ -259,6 +261,7 @@ def losses_of(name: str) -> list[tuple[Any, Any]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cal-ql", "sac", "iql", "bc", "dqn"])
 def test_gradients(name: str) -> None:
     for loss, network in losses_of(name):

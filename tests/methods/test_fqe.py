@@ -51,6 +51,7 @@ def test_the_fixed_point_is_the_value_of_each_policy() -> None:
     np.testing.assert_allclose(first_leave, [[1.6], [1.0 + DISCOUNT * 1.6]], atol=0.15)  # one step of the other
 
 
+@pytest.mark.slow
 def test_several_policies_are_fitted_as_each_alone() -> None:
     data = two_states()
     fit = Fit(data, RewardRule(), DISCOUNT, updates=40, widths=(8,))
@@ -84,6 +85,7 @@ def test_intervals_are_of_the_mean_over_episodes() -> None:
     assert found[1] == (7.0, 7.0, 7.0)
 
 
+@pytest.mark.slow
 def test_actions_are_those_of_the_deterministic_policy() -> None:
     import jax
     from toy_task import spec

@@ -41,6 +41,7 @@ def losses_of(name: str) -> list[tuple[Any, Any]]:
     return [critic_loss, (lambda p: method.policy_loss(p, away, rows, KEY)[0], policy)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bc", "iql", "awac", "td3-bc", "rebrac", "odt"])
 def test_gradients(name: str) -> None:
     for loss, network in losses_of(name):

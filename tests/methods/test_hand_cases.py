@@ -198,6 +198,7 @@ def test_bc_is_minus_the_likelihood_or_the_squared_error() -> None:
     assert float(squared) == pytest.approx(0.46211716**2, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_odt_counts_real_steps_alone() -> None:
     # two steps of tanh(0.5), the second beyond the end of its episode: what stands there changes nothing
     method = ODT(ODTOptions())

@@ -73,6 +73,7 @@ def test_the_policy_loss_takes_the_least_or_the_mean_critic() -> None:
         assert float(loss) == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_critic_loss_adds_the_weighted_regulariser(method: ActorCritic, start: LearnerState, batch: Any) -> None:
     """TD + alpha' w (gap - 0.8), summed over critics; fixed: TD + w gap."""
     loss, m = method.critic_loss(start.critics, start, batch, KEY)
@@ -83,6 +84,7 @@ def test_critic_loss_adds_the_weighted_regulariser(method: ActorCritic, start: L
     assert float(loss) == pytest.approx(float(2 * (m["td_loss"] + 5.0 * m["conservative_gap"])), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_critic_step_moves_critics_and_targets_alone(method: ActorCritic, moved: LearnerState, batch: Any) -> None:
     """The policy has momentum, and stands still all the same."""
     after, _ = method.critic_step(moved, batch, KEY)
@@ -153,6 +155,7 @@ def test_target_entropy_is_minus_a_share_of_the_dimension() -> None:
     assert float(tiny("cal-ql", target_entropy=-7.0).numbers(spec()).target_entropy) == -7.0
 
 
+@pytest.mark.slow
 def test_gradients_of_both_losses_against_finite_differences(
     method: ActorCritic, start: LearnerState, batch: Any
 ) -> None:
@@ -203,6 +206,7 @@ def test_the_entropy_at_next_states_over_several_actions(start: LearnerState, ba
     assert spread(16) < 0.5 * spread(1)
 
 
+@pytest.mark.slow
 def test_losses_of_critics_are_summed_or_averaged(start: LearnerState, batch: Any, method: ActorCritic) -> None:
     averaged = replace(method, options=replace(method.options, critic_loss="mean"))
     total, _ = method.critic_loss(start.critics, start, batch, KEY)

@@ -57,6 +57,7 @@ def test_entropy_in_the_target_is_alpha_times_it() -> None:
     assert falls[1] == pytest.approx(2.0 * falls[0], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_subset_with_replacement_may_hold_one_critic_twice() -> None:
     def targets(**options: Any) -> set[float]:
         method = learner(target_subset=2, **options)
@@ -76,6 +77,7 @@ def test_as_many_critics_are_penalised_as_asked_for() -> None:
     assert any(first == second for first, second in drawn)
 
 
+@pytest.mark.slow
 def test_the_mean_of_penalised_critics_counts_as_much_as_that_of_all() -> None:
     """TD over all critics, the regulariser over those drawn: a drawn one weighs 1/2 there, 1/3 in the TD part."""
     method = tiny("wsrl", critics=3, penalised_critics=2, subset_with_replacement=False)
@@ -92,6 +94,7 @@ def test_the_mean_of_penalised_critics_counts_as_much_as_that_of_all() -> None:
     assert float(loss) == pytest.approx(float(metrics["td_loss"] + weight * excess), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_one_standard_deviation_for_all_states_samples_in_batches() -> None:
     """--no-state-dependent-std: one vector, whatever the number of states and actions."""
     for scalars in (True, False):
@@ -134,6 +137,7 @@ def test_the_policy_sees_the_last_minibatch_or_all(on_all: bool, seen: int) -> N
     assert sizes == [seen]
 
 
+@pytest.mark.slow
 def test_another_weight_online() -> None:
     method = tiny("cal-ql", conservative_weight_online=0.5)
     numbers = method.numbers(spec())

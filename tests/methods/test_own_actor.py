@@ -83,6 +83,7 @@ def test_its_density_integrates_to_one() -> None:
     assert float(jnp.trapezoid(density, grid[:, 0])) == pytest.approx(1.0, abs=1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cal-ql", "iql", "td3-bc"])
 def test_learners_train_and_play_it(name: str, logistic: str) -> None:
     method: Any = tiny(name, actor=logistic, policy_rate=0.01)
@@ -103,6 +104,7 @@ def test_learners_train_and_play_it(name: str, logistic: str) -> None:
     assert not np.allclose(drawn, most_likely)
 
 
+@pytest.mark.slow
 def test_cloning_with_it_makes_logged_actions_more_likely(logistic: str) -> None:
     method: Any = tiny("bc", actor=logistic, policy_rate=0.03)
     state, update = jax.jit(method.init, static_argnums=1)(KEY, spec()), jax.jit(method.update)

@@ -58,6 +58,7 @@ def test_a_failed_episode_may_be_told_by_its_last_reward() -> None:
         np.testing.assert_allclose(reference(walk), expected, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_regression_finds_the_mean_return() -> None:
     data = two_state_data(truncated=False)
     fit = Fit(data, RewardRule(), 0.9, updates=1500, widths=(16,))

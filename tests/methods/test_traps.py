@@ -91,6 +91,7 @@ def test_any_mixing_ratio_works(share: float, expected: int) -> None:
     assert np.asarray(batch.rewards)[~is_logged].max(initial=0) < 1005  # never rows that were not collected
 
 
+@pytest.mark.slow
 def test_sequences_stay_in_their_episode_also_where_the_ring_wraps() -> None:
     method = tiny("odt")
     rows = logged(method)
@@ -192,6 +193,7 @@ def test_bad_combinations_stop_before_a_folder_is_made(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_networks_of_several_seeds_start_without_waiting_for_each_other_for_ever() -> None:
     """Batched QR decompositions side by side hang XLA on two cores; in a process of its own, which can be ended."""
     program = """

@@ -33,6 +33,7 @@ def action(method: Any, policy: Any, spec: Spec) -> np.ndarray:
     return np.asarray(method.act(policy, method.start(policy), time_step, jax.random.key(1), explore=True)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "spec"), [("cal-ql", VECTOR), ("cal-ql", IMAGE), ("odt", VECTOR)])
 def test_it_acts_as_the_same_parameters_do_in_float32(name: str, spec: Spec) -> None:
     method, policy = made(name, spec, "float32")
@@ -56,6 +57,7 @@ def test_weights_lie_as_a_row_is_multiplied() -> None:
     assert "transpose(" not in program.as_text()
 
 
+@pytest.mark.slow
 def test_the_policy_itself_stays_as_it_was() -> None:
     _, policy = made("cal-ql", VECTOR, "bfloat16")
     for_acting(policy)

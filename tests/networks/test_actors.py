@@ -47,6 +47,7 @@ def states(*shape: int) -> jax.Array:
 # -- the protocol -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("shape", [(), (5,), (4, 5)])
 def test_shapes(name: str, shape: tuple[int, ...]) -> None:
@@ -251,6 +252,7 @@ def test_what_is_forbidden_has_no_probability_at_all() -> None:
     assert distribution.allowing(None) is distribution
 
 
+@pytest.mark.slow
 def test_a_categorical_gives_probabilities_and_no_gradients() -> None:
     assert CategoricalActor.gives == {DENSITY, CHOICES}
     assert GRADIENTS not in CategoricalActor.gives

@@ -69,6 +69,7 @@ def test_standardised_observations() -> None:
     assert isinstance(make_encoder(Spec((2,), 1), KEY, standardise=True)[0], Identity)
 
 
+@pytest.mark.slow
 def test_images_go_through_the_encoder_whatever_stands_before_them() -> None:
     encoder, features = make_encoder(Spec((8, 8, 3), 1, image=True), KEY)
     assert isinstance(encoder, Pixels)

@@ -122,6 +122,7 @@ def test_a_shift_repeats_the_edge_and_follows_its_key() -> None:
     assert not np.array_equal(first, np.asarray(shift(images(6), keys[1])))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(12, 12), (7, 9)])
 @pytest.mark.parametrize("stride", [1, 2, 3])
 def test_patches_times_kernel_is_the_convolution(size: tuple[int, int], stride: int) -> None:

@@ -60,6 +60,7 @@ def test_xavier_counts_the_outputs_of_each_head() -> None:
     assert not jnp.allclose(weight[:2], weight[2:])
 
 
+@pytest.mark.slow
 def test_td3_bc_and_rebrac_start_as_their_authors_networks() -> None:
     td3 = TD3BC(TD3BCOptions()).init(KEY, SPEC)
     spans(td3.policy.parameters.network.output.weight, 1 / 16)
@@ -81,6 +82,7 @@ def test_awacs_original_starts_small_with_targets_apart() -> None:
     np.testing.assert_allclose(std, math.exp(-3.0), rtol=1e-6)  # halfway between -6 and 0
 
 
+@pytest.mark.slow
 def test_the_decision_transformer_starts_as_its_authors() -> None:
     policy = ODT(ODTOptions(width=64, layers=2)).init(KEY, SPEC).policy.parameters
     spans(policy.embed_observation.kernel, 1 / math.sqrt(6))

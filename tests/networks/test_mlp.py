@@ -77,6 +77,7 @@ def test_gradients_are_those_of_the_formula(precision: Precision, tolerance: flo
         assert float(jnp.linalg.norm(mine - theirs)) <= tolerance * float(jnp.linalg.norm(theirs))
 
 
+@pytest.mark.slow
 def test_biases_apart_from_products_are_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     network = MLP(3 + 2, 1, (8, 8, 8), key=KEY)
     features, actions = jax.random.normal(KEY, (4, 3)), jax.random.normal(jax.random.key(1), (4, 5, 2))

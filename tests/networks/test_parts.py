@@ -99,6 +99,7 @@ def test_shifts_move_cameras_and_leave_vectors_alone() -> None:
         assert {tuple(pixel) for pixel in after[name][0].reshape(-1, after[name].shape[-1])} <= inside
 
 
+@pytest.mark.slow
 def test_a_batch_is_shifted_by_what_its_networks_take_apart() -> None:
     spec = Spec.of(rows(LARGE, 20), np.zeros((20, 2)), layout=LARGE)
     encoder, _ = make_encoder(spec, jax.random.key(0))
@@ -111,6 +112,7 @@ def test_a_batch_is_shifted_by_what_its_networks_take_apart() -> None:
     assert not np.array_equal(moved.observations, moved.next_observations)  # each by its own
 
 
+@pytest.mark.slow
 def test_every_camera_has_an_encoder_that_learns() -> None:
     packed = rows(LARGE, 20)
     spec = Spec.of(packed, np.zeros((20, 2)), layout=LARGE)
@@ -127,6 +129,7 @@ def test_every_camera_has_an_encoder_that_learns() -> None:
     assert np.array_equal(by_name, encoder(jnp.asarray(packed)))
 
 
+@pytest.mark.slow
 def test_vectors_pass_as_they_are_or_standardised() -> None:
     packed = rows(LARGE, 50)
     numbers = LARGE.vectors_of(packed)

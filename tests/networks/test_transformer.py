@@ -34,6 +34,7 @@ def episode() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 TIMES = jnp.arange(STEPS)
 
 
+@pytest.mark.slow
 def test_no_step_sees_what_follows(network, episode) -> None:  # type: ignore[no-untyped-def]
     returns, observations, actions = (jnp.asarray(column, jnp.float32) for column in episode)
     before = network(returns, observations, actions, TIMES)
@@ -75,6 +76,7 @@ def test_acting_step_by_step_is_the_forward_pass_of_the_whole_sequence(method, n
     np.testing.assert_allclose(carry.observations[:3], observations[1:], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_half_precision_changes_actions_by_little(method: ODT, network, episode) -> None:  # type: ignore[no-untyped-def]
     """Parameters, norms and outputs stay float32; products of the blocks have 8 bits."""
     halved = ODT(replace(method.options, precision="bfloat16")).init(jax.random.key(0), Spec((OBSERVATION,), ACTION))

@@ -153,6 +153,7 @@ def test_a_chart_can_be_zoomed_and_read_by_keyboard(browser, reports: dict[str, 
         assert "CQL, seed 1" in table
 
 
+@pytest.mark.slow
 def test_tables_sort_by_keyboard(browser, reports: dict[str, Path]) -> None:
     with opened(browser, reports["arms"].as_uri()) as seen:
         page = seen.page

@@ -219,6 +219,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.slow
 def test_the_page_of_a_run_goes_when_its_process_is_killed(tmp_path: Path) -> None:
     folder = going_on(tmp_path / "run")
     run = subprocess.Popen(
@@ -234,6 +235,7 @@ def test_the_page_of_a_run_goes_when_its_process_is_killed(tmp_path: Path) -> No
     assert gone(where)
 
 
+@pytest.mark.slow
 def test_the_page_of_a_run_goes_with_it(tmp_path: Path) -> None:
     with Live() as live:
         assert reached(live.address)  # before there is a folder
@@ -244,6 +246,7 @@ def test_the_page_of_a_run_goes_with_it(tmp_path: Path) -> None:
     assert not reached(live.address)
 
 
+@pytest.mark.slow
 def test_a_page_that_is_renewed_keeps_what_its_reader_did(browser, tmp_path: Path) -> None:
     folder = going_on(tmp_path / "run")
     with served(folder) as server, opened(browser, address(server.socket, TOKEN)) as seen:

@@ -16,6 +16,7 @@ from calql.system.errors import shown
 NAMES = ["b[bold]c", "[/x]", "$\\frac{", "a\x1b[31mred"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_neither_changes_nor_breaks_what_is_said(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

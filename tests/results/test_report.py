@@ -21,6 +21,7 @@ from page_reader import Page
 SHOWN = [plot.name for plot in PLOTS if plot.name not in ("weights", "cloning", "values")]
 
 
+@pytest.mark.slow
 def test_one_run(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run", dip=0.5)
     written = write_report([folder])
@@ -52,6 +53,7 @@ def test_rates_are_of_a_seed_or_of_all_by_their_names(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_plots_are_pictures(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run", seeds=2)
     write_report([folder])
@@ -63,6 +65,7 @@ def test_plots_are_pictures(tmp_path: Path) -> None:
         assert len(content) > 10_000
 
 
+@pytest.mark.slow
 def test_several_runs(tmp_path: Path) -> None:
     folders = [
         make_run(tmp_path / "a", seeds=2),
@@ -102,6 +105,7 @@ def test_interrupted_run_without_q(tmp_path: Path) -> None:
     assert sorted(file.stem for file in (folder / "plots").iterdir()) == ["price", "score"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("offline", "online"), [(20_000, 0), (0, 10_000)])
 def test_one_phase(tmp_path: Path, offline: int, online: int) -> None:
     folder = make_run(tmp_path / "run", seeds=2, offline=offline, online=online)

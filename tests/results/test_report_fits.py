@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from synthetic_runs import make_run
 
 from calql.results.report import write_report
 
 
+@pytest.mark.slow
 def test_the_report_says_how_good_the_reference_value_is(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run")
     config = json.loads((folder / "config.json").read_text())

@@ -97,6 +97,7 @@ def test_means_and_their_intervals_are_rliables(seed, seeds, tasks):
     assert_equal(statistics.means(data), oracle(lambda sample: sample.mean(axis=0), data))
 
 
+@pytest.mark.slow
 @settings(max_examples=5, deadline=None)  # rliable ranks every task of every draw
 @given(**seeds_and_tasks, others=st.integers(2, 7))
 def test_improvement_and_its_interval_are_rliables(seed, seeds, tasks, others):

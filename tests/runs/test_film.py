@@ -29,6 +29,7 @@ def frames(path: Path) -> list[np.ndarray]:
         return [np.asarray(frame.convert("RGB")).astype(int) for frame in ImageSequence.Iterator(film)]
 
 
+@pytest.mark.slow
 def test_the_policy_acts_and_the_seed_decides() -> None:
     seen: list[Any] = []
 
@@ -44,6 +45,7 @@ def test_the_policy_acts_and_the_seed_decides() -> None:
     assert np.array_equal([shot.picture for shot in first], [shot.picture for shot in again])
 
 
+@pytest.mark.slow
 def test_a_shot_says_where_the_episode_stands() -> None:
     *_, last = play(PickPlace(), lambda seen: STILL, 5, 40)
     assert (last.seconds, last.reward, last.total, last.success, last.over) == (4.0, 0.0, 0.0, False, True)
@@ -110,6 +112,7 @@ def test_films_side_by_side_wait_for_the_longest() -> None:
     assert (together[2][4 + GAP :, :6] == 20).all()
 
 
+@pytest.mark.slow
 def test_pick_place_is_filmed_without_gl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DISPLAY", ":none")  # leave MuJoCo's variable alone
     assert main(["render", "pick-place", "--out", str(tmp_path / "films" / "episode.gif"), "--seed", "3"]) == 0
@@ -131,6 +134,7 @@ def test_without_gl_one_line_says_what_to_install() -> None:
 NO_LIBRARY = "from calql.cli import main; import sys; sys.exit(main(['render', sys.argv[1]]))"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["antmaze-umaze", "door-binary"])
 def test_a_missing_gl_library_is_one_line(task: str, tmp_path: Path) -> None:
     """MuJoCo looks for the library while it is imported, so in a process of its own."""
@@ -169,6 +173,7 @@ except UserError as problem:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["antmaze-umaze", "point-maze-narrow", "door-binary"])
 def test_mujoco_is_filmed(task: str, tmp_path: Path) -> None:
     """In a process of its own: a broken GL can end the process that tries it."""

@@ -42,6 +42,7 @@ class Heard(training.Silent):
         self.lines.append(text)
 
 
+@pytest.mark.slow
 def test_a_run_is_read_without_driving_anything(tmp_path: Path, counts: Path) -> None:
     folder = train(tmp_path / "run").folder
     counts.unlink()
@@ -59,6 +60,7 @@ def test_evaluating_plays_the_episodes_alone(tmp_path: Path, counts: Path) -> No
     assert times(counts, "step") <= 2 * 20
 
 
+@pytest.mark.slow
 def test_resuming_plays_what_is_left_alone(tmp_path: Path, counts: Path) -> None:
     folder = train(tmp_path / "run", online_steps=0).folder
     counts.unlink()

@@ -39,6 +39,7 @@ def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return run
 
 
+@pytest.mark.slow
 def test_nothing_is_imported_unless_asked_for(theirs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of a run of before, whose policy is built again with its environment's name."""
     trace = theirs.parent / "imported"

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = """
 import jax, jax.numpy as jnp
 from calql.system.compiled import keep_compiled
@@ -27,6 +29,7 @@ def in_a_process(**variables: str) -> list[str]:
     ).stdout.split()
 
 
+@pytest.mark.slow
 def test_a_second_process_finds_what_the_first_compiled(tmp_path: Path) -> None:
     first, second = (in_a_process(CALQL_COMPILED=str(tmp_path)) for _ in range(2))
     assert first[0].startswith(str(tmp_path))
@@ -34,6 +37,7 @@ def test_a_second_process_finds_what_the_first_compiled(tmp_path: Path) -> None:
     assert int(second[1]) > 0
 
 
+@pytest.mark.slow
 def test_off_keeps_nothing_and_a_folder_chosen_through_jax_stays(tmp_path: Path) -> None:
     assert in_a_process(CALQL_COMPILED="off")[0] == "None"
     chosen = tmp_path / "chosen"

@@ -9,6 +9,8 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import pytest
+
 from calql.system.extras import EXTRAS
 
 ROOT = Path(__file__).parents[2]
@@ -86,6 +88,7 @@ def test_extras_are_imported_through_one_function_only() -> None:
         assert not direct, f"{path}: {direct}"
 
 
+@pytest.mark.slow
 def test_the_tests_declare_what_they_import() -> None:
     used = imports("tests", "docs")
     assert used - CORE - BY_EXTRA["dev"] == set()

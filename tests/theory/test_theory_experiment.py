@@ -20,6 +20,7 @@ def label(instance: Instance) -> float:
     return value + float((np.asarray(instance.offline) ** 2).sum())
 
 
+@pytest.mark.slow
 def test_growth_is_filed_under_its_own_condition(monkeypatch: pytest.MonkeyPatch) -> None:
     made = quick_jit(experiment._make_problems.__wrapped__, static_argnums=0)
     monkeypatch.setattr(experiment, "_make_problems", made)
@@ -38,6 +39,7 @@ def test_growth_is_filed_under_its_own_condition(monkeypatch: pytest.MonkeyPatch
             assert growth[c, 0, n, 0, 0, 0] == pytest.approx(label(mine), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_split_adds_up_and_a_smaller_budget_stops_the_sums() -> None:
     instance = make_instance(drawn("chain"), CONDITIONS["near-optimal"])
     run = quick_jit(simulate, static_argnames=("checkpoints", "seeds"))

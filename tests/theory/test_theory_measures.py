@@ -97,6 +97,7 @@ def test_ranks_are_the_features_and_settle_with_more_members() -> None:
         assert few == many
 
 
+@pytest.mark.slow
 def test_branches_and_their_constant() -> None:
     found = quantities(instance_of("lock", "near-optimal"))
     at_100, at_400 = (branches(found, 6, k) for k in (100, 400))

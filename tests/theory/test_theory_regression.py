@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from small_mdps import drawn, random_mdp, two_state_chain
 
 from calql.theory.conditions import make_instance, near_optimal
@@ -35,6 +36,7 @@ def test_mean_of_two_targets_by_hand() -> None:
     assert float(estimate[1, 0]) == 0.0
 
 
+@pytest.mark.slow
 def test_tabular_is_linear_with_one_hot_features() -> None:
     rng = np.random.default_rng(0)
     tabular = random_mdp(rng)
@@ -72,6 +74,7 @@ def test_draw_never_takes_an_impossible_entry() -> None:
     np.testing.assert_array_equal(draw(cumulative[None], uniform), [1, 1, 3, 3])
 
 
+@pytest.mark.slow
 def test_offline_tuples_follow_their_distributions() -> None:
     instance = make_instance(random_mdp(np.random.default_rng(2)), near_optimal)
     size = 20_000
@@ -83,6 +86,7 @@ def test_offline_tuples_follow_their_distributions() -> None:
         np.testing.assert_allclose(step.reward / size, instance.offline[h] * instance.mdp.reward_mean[h], atol=0.02)
 
 
+@pytest.mark.slow
 def test_a_smaller_size_uses_the_first_draws_only() -> None:
     instance = make_instance(two_state_chain(), near_optimal)
     step = sample_offline(instance, 7, jax.random.key(0), buffer=50)[0]

@@ -33,6 +33,7 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(handle))
 
 
+@pytest.mark.slow
 def test_tidy_table_has_every_run_and_its_split_adds_up(folder: Path) -> None:
     table = rows(folder / "results.csv")
     checkpoints = {row["k"] for row in table}

@@ -98,6 +98,7 @@ def test_the_same_data_give_the_same_page(good: Dataset, tmp_path: Path) -> None
     assert page_of(good, tmp_path).text == first
 
 
+@pytest.mark.slow
 def test_a_large_set_stays_a_small_page_and_says_so(tmp_path: Path) -> None:
     data = cloud(30_000, 4, features=80)
     page = page_of(data, tmp_path)
@@ -178,6 +179,7 @@ def test_an_environment_draws_recorded_states_and_is_never_stepped(good: Dataset
     assert Drawable.stepped == 0
 
 
+@pytest.mark.slow
 def test_films_fit_the_page_however_many_and_however_noisy() -> None:
     rng = np.random.default_rng(0)
     noisy = [[rng.integers(0, 255, (240, 320, 3), np.uint8) for _ in range(32)] for _ in range(12)]
@@ -272,6 +274,7 @@ def test_the_command_writes_the_page(good: Dataset, tmp_path: Path, capsys: pyte
     assert page.text.count("Episode ") == 2
 
 
+@pytest.mark.slow
 def test_the_command_serves_the_page_until_ctrl_c(good: Dataset, tmp_path: Path) -> None:
     file = write_npz(good, tmp_path / "good.npz")
     heedful = (  # what is started in the background ignores Ctrl-C, and so does what it starts
@@ -382,6 +385,7 @@ def test_who_wants_less_motion_gets_stills(browser: Any, opened: Any) -> None:
     context.close()
 
 
+@pytest.mark.slow
 def test_nothing_leaves_the_page_and_names_do_nothing(opened: Any) -> None:
     page, asked, complaints = opened
     assert [url for url in asked if not url.startswith(("file://", "data:", "blob:"))] == []

@@ -6,7 +6,7 @@ VENV := .venv
 STAMP := $(VENV)/.installed
 export XLA_PYTHON_CLIENT_PREALLOCATE ?= false
 
-.PHONY: train check test lint docs clean
+.PHONY: train check test lint site docs clean
 
 train: $(STAMP)
 	$(VENV)/bin/calql train
@@ -15,14 +15,17 @@ train: $(STAMP)
 check: lint
 	$(VENV)/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 -m "not slow"
 
-test: lint
-	$(VENV)/bin/mkdocs build --strict --site-dir $(VENV)/site
+test:
+	$(MAKE) --jobs 2 lint site
 	$(VENV)/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check src tests
 	$(VENV)/bin/ruff format --check src tests
 	$(VENV)/bin/mypy
+
+site: $(STAMP)
+	$(VENV)/bin/mkdocs build --strict --site-dir $(VENV)/site
 
 docs: $(STAMP)
 	$(VENV)/bin/mkdocs serve

@@ -65,7 +65,7 @@ def test_data_are_shortest_ways(masked: bool) -> None:
 
 @pytest.mark.slow
 def test_cql_unlearns_and_cal_ql_does_not(tmp_path: Path) -> None:
-    """The task's own settings on three seeds, up to 750 online steps, both methods as one program that is compiled to be fast."""
+    """The task's own settings on three seeds, 750 online steps: both methods as one program, compiled to be fast."""
     words = "--task cliff-grid --vary calibrate=false,true --seeds 3 --online-steps 750 --workers 0 --no-films --quiet"
     command = [sys.executable, "-m", "calql", "train", *words.split(), "--out", str(tmp_path / "run")]
     subprocess.run(command, env={**os.environ, "XLA_FLAGS": ""}, check=True, capture_output=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,8 @@ def test_the_table_and_the_page(tmp_path: Path) -> None:
     assert "0.667" in said
     assert "0 to 1" in said
     assert max(map(len, said.splitlines())) <= 80
+    console.print(rounds_table([replace(each, returns=[-54.04, -26.62, -12.0]) for each in rounds]))
+    assert "…" not in console.export_text()
     (tmp_path / "a<b>").mkdir()
     page = write_page(rounds, tmp_path / "a<b>" / "report.html")
     text = page.read_text()

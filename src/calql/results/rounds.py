@@ -19,7 +19,7 @@ from calql.results.statistics import Estimate, Floats, means, probability_of_imp
 from calql.system.errors import shown
 
 Z = 1.959964  # of the normal distribution, between minus which and plus which 95% lie
-HEADS = ("round", "from", "new episodes", "new steps", "played", "mean return", "success", "evaluated")
+HEADS = ("round", "new episodes", "played", "mean return", "success", "evaluated")
 FEWEST = 2  # episodes, from which on a mean has an interval and two rounds are compared
 CAPTION = (
     "new: what the round was trained on. played, mean return, success: of the episodes that its policy collected, with "
@@ -107,10 +107,8 @@ def cells(each: RoundSummary) -> list[html.Cell]:
     first = each.parent is None
     value, _, interval = each.evaluated.partition(" (")
     return [
-        html.Cell(each.name, "" if each.ended else "unfinished"),
-        html.Cell("-" if first else str(each.parent)),
-        html.Cell("-" if first else f"{each.episodes:,}"),
-        html.Cell("-" if first else f"{each.steps:,}"),
+        html.Cell(each.name, "unfinished" if not each.ended else "" if first else f"from {each.parent}"),
+        html.Cell("-") if first else html.Cell(f"{each.episodes:,}", f"{each.steps:,} steps"),
         html.Cell(f"{len(each.returns):,}" if each.returns else "-"),
         _cell(each.mean_return),
         _cell(each.success),

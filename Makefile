@@ -4,6 +4,8 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c '$(SUITABLE)' 2>/dev/null && echo $$p && break; done)
 VENV := .venv
 STAMP := $(VENV)/.installed
+# Of pytest, for two cores: some tests wait for processes.
+WORKERS := 3
 export XLA_PYTHON_CLIENT_PREALLOCATE ?= false
 
 .PHONY: train check test lint site docs clean
@@ -13,11 +15,11 @@ train: $(STAMP)
 
 # For every save: all that is quick.
 check: lint
-	$(VENV)/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 -m "not slow"
+	$(VENV)/bin/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 -m "not slow"
 
 test:
 	$(MAKE) --jobs 2 lint site
-	$(VENV)/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+	$(VENV)/bin/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check src tests

@@ -33,6 +33,9 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(SCRATCH / "compiled"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("CALQL_DATA", str(SCRATCH / "data"))
 os.environ.setdefault("MPLBACKEND", "Agg")
+gc.set_threshold(
+    50_000, 25, 25
+)  # tracing makes many objects that live on: looking through them took a tenth of the time
 settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
 settings.load_profile("untimed")
 
@@ -44,6 +47,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     long = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in long)
+    gc.collect()
+    gc.freeze()  # what is there by now stays
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -74,7 +74,12 @@ def where_things_lie(folder: Path) -> dict[str, Any]:
 
     def watched(run: Run, *given: Any) -> None:
         whole(run, *given)
-        parts = {"learning": run.learning, "health": run.health, "replay": run.replay, "logged": run._logged}
+        parts = {
+            "learning": run.learning,
+            "health": run.health,
+            "replay": run.replay,
+            "logged": run._logged.rows(run.program.method),
+        }
         for name, part in parts.items():
             found.setdefault(name, set()).update(str(leaf.sharding.spec) for leaf in jax.tree.leaves(part))
 

@@ -13,11 +13,11 @@ from rich.table import Table
 
 from calql.cli.data_difficulty import DifficultyOptions, difficulty
 from calql.cli.data_view import ViewOptions, view
-from calql.cli.parse import parse
+from calql.cli.parse import parse, subcommand
 from calql.cli.reading import ReadingOptions
 from calql.data import Dataset, Reading, check, describe, load, render, write
 from calql.data.inspect import sentence
-from calql.system.errors import UserError, shown, unknown
+from calql.system.errors import UserError, shown
 from calql.system.options import Checked
 
 
@@ -189,10 +189,8 @@ ACTIONS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
 
 
 def run(command: str, words: Sequence[str]) -> int:
-    if not words or words[0] in ("-h", "--help"):
-        print(f"usage: calql data {{{','.join(ACTIONS)}}} [options]")
+    chosen = subcommand("data", words, ACTIONS)
+    if chosen is None:
         return 0
-    if words[0] not in ACTIONS:
-        raise unknown("command", words[0], ACTIONS, where="calql data")
-    kind, action = ACTIONS[words[0]]
+    kind, action = chosen
     return action(parse(kind, words[1:], command=f"data {words[0]}"))

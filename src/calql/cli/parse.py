@@ -19,6 +19,7 @@ from calql.system.errors import UserError, unknown
 from calql.system.options import hints_of, read
 
 Options = TypeVar("Options")
+Action = TypeVar("Action")
 Words = Mapping[str, Any]  # option -> its words; of a flag, whether it is on
 
 HELP = Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(aliases=("-h",))]
@@ -30,6 +31,18 @@ def parse(kind: type[Options], words: Sequence[str], *, command: str) -> Options
     if "help" in found:
         show_help([Group("", kind)], command, str(kind.__doc__))
     return made(kind, found, command=command)
+
+
+def subcommand(
+    group: str, words: Sequence[str], actions: Mapping[str, Action], usage: str = "[options]"
+) -> Action | None:
+    """What the first word names among the commands of a group; None where help was asked for, which is shown."""
+    if not words or words[0] in ("-h", "--help"):
+        print(f"usage: calql {group} {{{','.join(actions)}}} {usage}")
+        return None
+    if words[0] not in actions:
+        raise unknown("command", words[0], actions, where=f"calql {group}")
+    return actions[words[0]]
 
 
 def read_words(kinds: Iterable[type[Any]], words: Sequence[str], *, command: str) -> dict[str, Any]:

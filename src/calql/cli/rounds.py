@@ -14,7 +14,7 @@ from rich.console import Console
 
 from calql.cli.given import method_kinds, options_given
 from calql.cli.help import Group, show_help
-from calql.cli.parse import made, parse, read_words
+from calql.cli.parse import made, parse, read_words, subcommand
 from calql.cli.train import NAMES, TrainOptions
 from calql.data import Reading
 from calql.engine.options import RunOptions
@@ -27,7 +27,7 @@ from calql.runs.rounds.branch import round_folder
 from calql.runs.rounds.ledger import Ledger, read_ledger
 from calql.runs.rounds.scores import summaries
 from calql.runs.stops import CODES, Stops, process_start
-from calql.system.errors import DIVERGED, UserError, shown, unknown
+from calql.system.errors import DIVERGED, UserError, shown
 from calql.system.options import Checked
 from calql.system.run_files import POLICY
 
@@ -272,9 +272,5 @@ ACTIONS: dict[str, Callable[[str, Sequence[str]], int]] = {
 
 
 def run(command: str, words: Sequence[str]) -> int:
-    if not words or words[0] in ("-h", "--help"):
-        print(f"usage: calql round {{{','.join(ACTIONS)}}} PROJECT [options]")
-        return 0
-    if words[0] not in ACTIONS:
-        raise unknown("command", words[0], ACTIONS, where="calql round")
-    return ACTIONS[words[0]](f"{command} {words[0]}", words[1:])
+    action = subcommand("round", words, ACTIONS, "PROJECT [options]")
+    return 0 if action is None else action(f"{command} {words[0]}", words[1:])

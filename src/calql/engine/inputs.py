@@ -42,8 +42,16 @@ class Inputs:
         masks = self.logged.action_masks
         return masks is not None and not bool(jnp.all(masks))
 
-    def pad(self, episodes: Sequence[Episode | None], limit: int) -> tuple[Transitions, NDArray[np.int32]]:
-        """Collected episodes (None: no new one) as rows [seed, limit, ...] and their lengths [seed], on the host."""
+    def pad(
+        self, episodes: Sequence[Episode | None], limit: int, capacity: int = 0
+    ) -> tuple[Transitions, NDArray[np.int32]]:
+        """Collected episodes (None: no new one) as rows [seed, limit, ...] and their lengths [seed], on the host.
+
+        Where the limit of logs alone was a guess, an episode that is handed in may be longer: then a multiple of it, so
+        that few programs are compiled, and never more than the buffer holds.
+        """
+        longest = max(len(episode.rewards) for episode in episodes if episode is not None)
+        limit = min(-(-longest // limit) * limit, max(capacity, limit))
         rows = [None if episode is None else self._rows(episode) for episode in episodes]
         like = next(columns for columns in rows if columns is not None)
         padded = {name: np.zeros((len(rows), limit, *column.shape[1:]), column.dtype) for name, column in like.items()}

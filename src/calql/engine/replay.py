@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from calql.engine.checkpoint import Arrays, unpack
 from calql.methods.base import Transitions
 
 STRETCH = 2**14  # rows that go to the host at once
@@ -44,6 +46,17 @@ def insert(replay: Replay, episode: Transitions, length: jax.Array) -> Replay:
     slot = jnp.where(offset < length, slot, replay.capacity)  # out of range: dropped
     rows = jax.tree.map(lambda old, new: old.at[slot].set(new, mode="drop"), replay.rows, episode)
     return Replay(rows, replay.inserted + length)
+
+
+def refilled(empty: Replay, arrays: Arrays, place: Callable[[Any], Any]) -> Replay:
+    """Empty buffers [seed, ...] with the rows that a checkpoint holds; `place` puts them where their seeds are."""
+    if "inserted" not in arrays:
+        return empty
+    filled = arrays["replay/0000"].shape[1]
+    like = jax.tree.map(lambda column: column[:, :filled], empty.rows)
+    saved = unpack("replay", arrays, like, place)
+    rows = jax.tree.map(lambda column, part: column.at[:, :filled].set(part), empty.rows, saved)
+    return Replay(rows, place(jnp.asarray(arrays["inserted"])))
 
 
 def first_rows(rows: Transitions, count: int) -> Transitions:

@@ -20,20 +20,19 @@ from calql.engine.episodes import Episode
 from calql.engine.evaluation import Evaluations
 from calql.engine.handed_in import HandedIn
 from calql.engine.health import Health, duplicate, lost_in, require_sound
+from calql.engine.logged import Logged
 from calql.engine.maps import BEFORE, END, FIRST, Maps, states_of
-from calql.engine.mixing import batch_shape, offline_rows
 from calql.engine.output import Output
 from calql.engine.plan import Plan, Probe
 from calql.engine.program import Learning, Program, UpdateInputs, clear_sums, insert_all, short_part, whole_loops
-from calql.engine.replay import Replay, empty_like, first_rows
+from calql.engine.replay import Replay, empty_like, first_rows, refilled
 from calql.engine.rollout import RolloutSetup
 from calql.engine.speed import DeviceWatch, Stopwatch
 from calql.engine.stepwise import Stepper
 from calql.engine.stop import PATIENCE_S, Never, Stop
-from calql.engine.stream import Stream
 from calql.engine.sweep import by_arm
 from calql.engine.workers import Pools
-from calql.methods.base import Policy, Transitions
+from calql.methods.base import Policy
 from calql.results import Display, Row, Sink
 from calql.results.arms import Member, in_words
 from calql.system.blas import one_thread
@@ -77,7 +76,7 @@ class Run:
             start = by_arm(plan, lambda method, part: Program(method).start(part, plan.inputs.spec), keys)
             state = jax.block_until_ready(start)
         zero = jnp.zeros(self._count, jnp.int32)
-        self._resident = None if plan.inputs.streamed else self._shards.copied(plan.inputs.logged)
+        self._logged = Logged(plan, self._shards, self._update_keys, self.counters)
         self.learning = self._shards.shared_out(self.program.fresh(state, zero, plan.inputs.logged))
         self.health = self._shards.shared_out(Health.fresh(self._count))
         self.lost: dict[Member, dict[str, int]] = {}  # where seeds that diverged stood then; known from their rows
@@ -89,7 +88,6 @@ class Run:
         self.stepper = Stepper(plan, setup, self.counters)
         self._pools = Pools(setup, plan.workers, self._count * self.options.trajectories, stop.asked)
         self._watches, self._device = {"offline": Stopwatch(), "online": Stopwatch()}, DeviceWatch()
-        self._stream: Stream | None = None
         self._dispatcher = ThreadPoolExecutor(1, thread_name_prefix="calql-dispatcher")
         self._short = short_part(self.options.block)
         self._block = self.options.block // self._short * self._short
@@ -297,40 +295,17 @@ class Run:
 
     def _update_inputs(self) -> UpdateInputs:
         """What the next updates draw from."""
-        first, c = self._first_logged_rows(), self.counters
-        shares = np.array(self._logged_shares(first), np.int32)
+        method, c = self.program.method, self.counters
+        first, shares = np.zeros(self._count, np.int64), [method.batch_size] * self._count
+        if self.online:
+            first = self._logged.first()
+            shares = self._logged.shares(method, first, c.env_steps - self.stepper.open_steps)
         stands = c.gradient_steps.astype(np.int32), c.env_steps.astype(np.int32)
-        returns = self.returns if self.program.method.bounds_targets else None
-        rows = self._logged, self.replay
-        return UpdateInputs(rows, self._update_keys, shares, first.astype(np.int32), returns, stands)
-
-    @property
-    def _logged(self) -> Transitions | Stream:
-        """The logged rows on the device, or what brings them there."""
-        if self._resident is not None:
-            return self._resident
-        shape = batch_shape(self.program.method)
-        if self._stream is None or self._stream.shape != shape:
-            self._stream = Stream(self.plan.inputs.logged, shape, self._update_keys)
-        return self._stream
-
-    def _logged_shares(self, first: Counts) -> list[int]:
-        """Rows of each seed's batches that are drawn from logged data."""
-        batch, logged = self.program.method.batch_size, len(self.plan.inputs.return_to_go)
-        if not self.online:
-            return [batch] * self._count
-        return [
-            offline_rows(self.options.mixing, batch, logged - int(start), int(steps))
-            for steps, start in zip(self.counters.env_steps - self.stepper.open_steps, first, strict=True)
-        ]
-
-    def _first_logged_rows(self) -> Counts:
-        """Where each seed's logged data begin: with --keep-episodes, collected episodes push out the worst."""
-        starts, kept = self.plan.inputs.episode_starts, self.options.keep_episodes
-        if not (self.online and kept):
-            return np.zeros(self._count, np.int64)
-        dropped = np.clip(len(starts) + self.counters.episodes - kept, 0, len(starts))
-        return np.append(starts, len(self.plan.inputs.return_to_go))[dropped]
+        returns = self.returns if method.bounds_targets else None
+        rows = self._logged.rows(method), self.replay
+        return UpdateInputs(
+            rows, self._update_keys, np.array(shares, np.int32), first.astype(np.int32), returns, stands
+        )
 
     # -- environments -------------------------------------------------------------------------------------
 
@@ -359,16 +334,9 @@ class Run:
     def _insert(self, episodes: Sequence[Episode | None]) -> None:
         """Put whole episodes, one of each seed or none, into the buffers."""
         if any(episode is not None for episode in episodes):
-            padded, lengths = self.plan.inputs.pad(episodes, self._padding(episodes))
+            padded, lengths = self.plan.inputs.pad(episodes, self.plan.task.episode_limit, self.replay.capacity)
             self.replay = insert_all(self.replay, padded, lengths, shards=self._shards)
             self.returns = self.plan.inputs.widened(self.returns, episodes)
-
-    def _padding(self, episodes: Sequence[Episode | None]) -> int:
-        """Rows that episodes are padded to: those of the longest that the task has. Of logs alone that is a guess, and
-        what is handed in may be longer: then a multiple of it, so that few programs are compiled."""
-        limit = self.plan.task.episode_limit
-        longest = max(len(episode.rewards) for episode in episodes if episode is not None)
-        return min(-(-longest // limit) * limit, max(self.replay.capacity, limit))
 
     def _take_up(self) -> None:
         """What was under way when the checkpoint was written is under way again."""
@@ -507,27 +475,16 @@ class Run:
         self.stepper.restore(arrays, policies)
         self.evaluations.restore(arrays, policies)
         self.evaluations.reopen()
-        self.replay = self._refilled(arrays)
+        self.replay = refilled(self._empty_replay(), arrays, self._shards.shared_out)
 
     def _empty_replay(self) -> Replay:
         row = jax.tree.map(lambda column: column[0], self.plan.inputs.logged)
         return self._shards.repeated(empty_like(row, self.plan.capacity), self._count)
 
-    def _refilled(self, arrays: Arrays) -> Replay:
-        replay = self._empty_replay()
-        if "inserted" not in arrays:
-            return replay
-        filled = arrays["replay/0000"].shape[1]
-        like = jax.tree.map(lambda column: column[:, :filled], replay.rows)
-        saved = unpack("replay", arrays, like, self._shards.shared_out)  # from the host to each device what is its own
-        rows = jax.tree.map(lambda column, part: column.at[:, :filled].set(part), replay.rows, saved)
-        return Replay(rows, self._shards.shared_out(jnp.asarray(arrays["inserted"])))
-
     def close(self) -> None:
         self._pools.close()
         self.stepper.close()
         self._dispatcher.shutdown()
-        if self._stream is not None:
-            self._stream.close()
+        self._logged.close()
         self._device.close()
         self.output.close()

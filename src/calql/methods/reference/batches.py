@@ -16,6 +16,18 @@ AT_ONCE = 1_000  # updates whose rows are drawn at a time
 ROOM = 2**27  # bytes of the batches that are read at a time
 
 
+class Rows(NamedTuple):
+    """Columns [row, ...] that a fit draws from; rewards and returns in the units of its networks."""
+
+    observations: Any
+    actions: Any
+    rewards: Any
+    returns: Any
+    terminals: Any
+    next_observations: Any
+    next_actions: Any  # those of the data, or [row, policy, action] of policies
+
+
 class Block(NamedTuple):
     """Some updates, and the rows that they draw."""
 

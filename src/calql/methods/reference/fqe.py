@@ -28,7 +28,7 @@ from calql.methods.base import Method, Policy, TimeStep
 from calql.methods.losses import backup, squared_error
 from calql.methods.optimise import ADAM, descend
 from calql.methods.reference.base import Fit, MonteCarlo, over_episodes
-from calql.methods.reference.batches import Block, blocks
+from calql.methods.reference.batches import Block, Rows, blocks
 from calql.networks import ChoiceCritics, Critics, Spec, Style, at_actions, make_encoder, move_towards, q_values
 
 RATE = 3e-4
@@ -40,18 +40,6 @@ LEVEL = 0.95
 
 Floats = NDArray[np.float32]
 AnyCritics = Critics | ChoiceCritics
-
-
-class Rows(NamedTuple):
-    """Logged steps [row, ...] in the units of the networks, and what each policy does after them."""
-
-    observations: Any
-    actions: Any
-    rewards: Any
-    returns: Any
-    terminals: Any
-    next_observations: Any
-    next_actions: Any  # [row, policy, action]
 
 
 @dataclass(frozen=True)

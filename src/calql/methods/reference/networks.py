@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ from calql.data.bar import Bar
 from calql.methods.losses import backup, squared_error
 from calql.methods.optimise import ADAM, descend
 from calql.methods.reference.base import Fit, MonteCarlo, Trajectory, Values, over_episodes
-from calql.methods.reference.batches import Block, blocks
+from calql.methods.reference.batches import Block, Rows, blocks
 from calql.methods.reference.held_out import Returns, hold_out, quality, returns_of
 from calql.networks import Critics, Spec, Style, make_encoder, move_towards, q_values
 
@@ -28,18 +28,6 @@ CHUNK = 8192  # rows valued at a time
 CHECK = 1_000  # updates between two looks at the held-out error
 BETTER = 0.01  # share by which it has to fall to count as falling
 PATIENCE = 3  # looks in a row at which it did not
-
-
-class Rows(NamedTuple):
-    """Columns that the fit draws from; `returns` and `rewards` in units of the returns' spread."""
-
-    observations: Any
-    actions: Any
-    rewards: Any
-    returns: Any
-    terminals: Any
-    next_observations: Any
-    next_actions: Any
 
 
 Target = Callable[[Critics, Rows], jax.Array]

@@ -153,11 +153,10 @@ def test_collected_episodes_push_out_the_worst_logged_ones(tmp_path: Path) -> No
     try:
         returns = np.asarray(run.plan.inputs.logged.return_to_go)[run.plan.inputs.episode_starts]
         assert (np.diff(returns) >= 0).all()  # the worst first
-        run.online = True
         run.counters.episodes[:] = [0, 2]
-        assert run._first_logged_rows().tolist() == [0, int(run.plan.inputs.episode_starts[2])]
+        assert run._logged.first().tolist() == [0, int(run.plan.inputs.episode_starts[2])]
         run.counters.episodes[:] = [count, 10 * count]
-        assert run._first_logged_rows().tolist() == [len(data())] * 2
+        assert run._logged.first().tolist() == [len(data())] * 2
     finally:
         run.close()
 

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import settings
 
 LARGE = 1_200_000_000  # bytes of one process after a module of tests
+TOO_LARGE = 1_500_000_000  # and after any test: a worker is to stay below 2 GB
 MANY = 20_000  # mappings of memory of one process: Linux allows 65,530, and a compiled program takes a dozen
 SCRATCH = Path(tempfile.gettempdir()) / f"calql-tests-{os.getuid()}"
 
@@ -56,12 +57,23 @@ def _programs_do_not_pile_up() -> Iterator[None]:
     """A process that compiles for all test modules grows to gigabytes, and may run out of mappings and crash."""
     yield
     if _resident_bytes() > LARGE or _mappings() > MANY:
-        import jax
+        _forget_programs()
 
-        jax.clear_caches()
-        gc.collect()
-        if sys.platform == "linux":
-            ctypes.CDLL(None).malloc_trim(0)
+
+@pytest.fixture(autouse=True)
+def _nor_within_a_module() -> Iterator[None]:
+    yield
+    if _resident_bytes() > TOO_LARGE:
+        _forget_programs()
+
+
+def _forget_programs() -> None:
+    import jax
+
+    jax.clear_caches()
+    gc.collect()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _mappings() -> int:

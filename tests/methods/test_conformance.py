@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -105,22 +105,27 @@ class Case:
         return jax.tree.map(lambda leaf: leaf[seed], self.states)
 
 
-@cache
+@lru_cache(maxsize=1)
 def case(name: str) -> Case:
     return Case(name)
+
+
+def method_by_method(names: list[str]) -> pytest.MarkDecorator:
+    """All tests of a method in a row, so that one program at a time is held: all of them take gigabytes."""
+    return pytest.mark.parametrize("name", names, scope="module")
 
 
 def finite(tree: Any) -> bool:
     return all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(tree))
 
 
-@pytest.mark.parametrize("name", EVERY)
+@method_by_method(EVERY)
 def test_scan_over_vmapped_seeds_is_one_update_after_the_other(name: str) -> None:
     """vmap over seeds = one by one, scan = loop."""
     one_after_the_other(name, jax.jit(case(name).method.update))
 
 
-@pytest.mark.parametrize("name", EVERY + WITH_OTHER_ACTORS)
+@method_by_method(EVERY + WITH_OTHER_ACTORS)
 def test_compiled_is_not_compiled(name: str) -> None:
     """jit = no jit: one update of a seed beside another, and alone operation by operation."""
     one_after_the_other(name, case(name).method.update, updates=1)
@@ -198,7 +203,7 @@ def online(method: Method, chosen: bool = False) -> Any:
     return state, method.switch(state)[1]
 
 
-@pytest.mark.parametrize("name", EVERY + WITH_OTHER_ACTORS)
+@method_by_method(EVERY + WITH_OTHER_ACTORS)
 def test_saved_and_loaded_state_goes_on_to_the_last_bit(name: str) -> None:
     c = case(name)
     straight = c.train(c.begin(), 3)
@@ -212,7 +217,7 @@ def in_family(label: str) -> bool:
     return label.removesuffix(DISCRETE) in FAMILY
 
 
-@pytest.mark.parametrize("name", EVERY + WITH_OTHER_ACTORS)
+@method_by_method(EVERY + WITH_OTHER_ACTORS)
 def test_extreme_rows_leave_every_number_finite(name: str) -> None:
     c, rows = case(name), case(name).logged
     ends = jnp.where(jnp.arange(rows.actions.size).reshape(rows.actions.shape) % 2, 0.99999, -0.99999)
@@ -225,7 +230,7 @@ def test_extreme_rows_leave_every_number_finite(name: str) -> None:
         assert finite((learning.state, learning.sums))
 
 
-@pytest.mark.parametrize("name", EVERY)
+@method_by_method(EVERY)
 def test_each_network_moves_as_often_as_it_is_updated(name: str) -> None:
     """A network left out of a step stands still: its Adam counts no step, so momentum cannot move it."""
     c = case(name)
@@ -250,7 +255,7 @@ def steps_of(trained: Any) -> set[int]:
     return {int(count) for leaf in counts for count in leaf}
 
 
-@pytest.mark.parametrize("name", EVERY)
+@method_by_method(EVERY)
 def test_targets_average_the_new_networks(name: str) -> None:
     """target = (old + new) / 2 at rate 1/2, where targets move once in an update."""
     c = case(name)
@@ -272,7 +277,7 @@ def test_targets_average_the_new_networks(name: str) -> None:
         assert not np.array_equal(*(jax.tree.leaves(getattr(state, target))[0] for state in (before, after)))
 
 
-@pytest.mark.parametrize("name", EVERY)
+@method_by_method(EVERY)
 def test_target_ignores_what_follows_exactly_where_a_step_is_terminal(name: str) -> None:
     """A truncated step has terminal 0, so its value goes on."""
     c, rows = case(name), case(name).logged
@@ -293,7 +298,7 @@ def test_target_ignores_what_follows_exactly_where_a_step_is_terminal(name: str)
             assert np.all(near != far)
 
 
-@pytest.mark.parametrize("name", EVERY + WITH_OTHER_ACTORS)
+@method_by_method(EVERY + WITH_OTHER_ACTORS)
 def test_actions_are_in_the_box_and_the_deterministic_one_needs_no_key(name: str) -> None:
     method = case(name).method
     policy = method.policy(case(name).state())
@@ -315,7 +320,7 @@ def test_actions_are_in_the_box_and_the_deterministic_one_needs_no_key(name: str
         assert np.abs(np.array(drawn) - np.array(other)).max() > 0
 
 
-@pytest.mark.parametrize("name", EVERY)
+@method_by_method(EVERY)
 def test_switch_resets_nothing(name: str) -> None:
     """Parameters, moments and targets go on; only numbers of the online phase may differ."""
     c = case(name)
@@ -325,7 +330,7 @@ def test_switch_resets_nothing(name: str) -> None:
         same(getattr(before, field), getattr(after, field))
 
 
-@pytest.mark.parametrize("name", EVERY)
+@method_by_method(EVERY)
 def test_offline_only_online_only_and_both(name: str, tmp_path: Path) -> None:
     """The engine runs each, with one set of compiled functions."""
     for label, offline, online in (("both", 4, 10), ("offline", 4, 0), ("online", 0, 10)):

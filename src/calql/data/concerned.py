@@ -43,16 +43,16 @@ def repeated_rows(dataset: Dataset) -> Ints:
 def _located(dataset: Dataset, episode_limit: int | None) -> list[tuple[str, Ints]]:
     inside = ~(dataset.terminals | dataset.truncated)
     broken = np.flatnonzero(jumps(dataset) & inside)
-    errors = findings._out_of_order(dataset, len(broken), int(inside.sum()))
+    errors = findings.order_errors(dataset, len(broken), int(inside.sum()))
     pairs = [(f"{error.what}; {error.mend}", broken) for error in errors]
     bad = dataset.episode_ends[sorted({fault.episode for fault in findings.episode_faults(dataset)})]
-    pairs += [(f"{error.what}; {error.mend}", bad) for error in findings._bad_episodes(dataset)]
-    pairs += [(text, broken) for text in findings._missing_ends(len(broken))]
-    pairs += [(text, _large(dataset)) for text in findings._features(dataset) if "exceed" in text]
-    pairs += [(text, repeated_rows(dataset)) for text in findings._repeated(dataset)]
+    pairs += [(f"{error.what}; {error.mend}", bad) for error in findings.bad_episode_errors(dataset)]
+    pairs += [(text, broken) for text in findings.missing_end_notes(len(broken))]
+    pairs += [(text, _large(dataset)) for text in findings.feature_notes(dataset) if "exceed" in text]
+    pairs += [(text, repeated_rows(dataset)) for text in findings.repetition_notes(dataset)]
     if episode_limit is not None:
         longer = dataset.episode_ends[dataset.episode_lengths > episode_limit]
-        pairs += [(text, longer) for text in findings._too_long(dataset, episode_limit)]
+        pairs += [(text, longer) for text in findings.length_notes(dataset, episode_limit)]
     return [(sentence(text), rows) for text, rows in pairs]
 
 

@@ -39,17 +39,17 @@ class Findings:
 def findings(dataset: Dataset, episode_limit: int | None = None) -> Findings:
     """Errors and warnings; with the time limit of an environment, also whether episodes keep to it."""
     broken, inside = broken_sequence(dataset), int((~(dataset.terminals | dataset.truncated)).sum())
-    errors = [*_bad_episodes(dataset), *_constant_successors(dataset), *_out_of_order(dataset, broken, inside)]
+    errors = [*bad_episode_errors(dataset), *_constant_successors(dataset), *order_errors(dataset, broken, inside)]
     warnings = [
         *_rewards(dataset),
         *_ends(dataset),
-        *([] if errors else _missing_ends(broken)),
+        *([] if errors else missing_end_notes(broken)),
         *([] if errors else _shuffled(dataset)),
-        *_features(dataset),
+        *feature_notes(dataset),
         *_actions(dataset),
         *_clipped(dataset),
-        *_repeated(dataset),
-        *([] if episode_limit is None else _too_long(dataset, episode_limit)),
+        *repetition_notes(dataset),
+        *([] if episode_limit is None else length_notes(dataset, episode_limit)),
     ]
     return Findings(tuple(errors), tuple(warnings))
 
@@ -110,7 +110,8 @@ def _some(names: Sequence[object]) -> str:
     return ", ".join(map(str, names[:LISTED])) + (", ..." if len(names) > LISTED else "")
 
 
-def _bad_episodes(dataset: Dataset) -> list[UserError]:
+def bad_episode_errors(dataset: Dataset) -> list[UserError]:
+    """Episodes that cannot be learned from, in one error."""
     faults = episode_faults(dataset)
     if not faults:
         return []
@@ -187,7 +188,8 @@ def _one_value(column: Any) -> bool:
     return all(bool((column[rows] == first).all()) for rows in chunks(column))
 
 
-def _out_of_order(dataset: Dataset, broken: int, inside: int) -> list[UserError]:
+def order_errors(dataset: Dataset, broken: int, inside: int) -> list[UserError]:
+    """Rows that do not follow each other in more than half of the places where they should."""
     if 2 * broken <= inside:
         return []
     return [
@@ -200,7 +202,8 @@ def _out_of_order(dataset: Dataset, broken: int, inside: int) -> list[UserError]
     ]
 
 
-def _missing_ends(broken: int) -> list[str]:
+def missing_end_notes(broken: int) -> list[str]:
+    """Rows that are not followed by the next one, where they are few."""
     if not broken:
         return []
     have = "row has" if broken == 1 else "rows have"
@@ -233,7 +236,8 @@ def _ends(dataset: Dataset) -> list[str]:
     return ["no episode ends in a terminal step: returns are cut where the recording stopped"]
 
 
-def _features(dataset: Dataset) -> list[str]:
+def feature_notes(dataset: Dataset) -> list[str]:
+    """Features that never change, and those of a size that no network takes well."""
     found = []
     if features := constant_features(dataset):
         named = ", ".join(map(str, features[:8])) + (", ..." if len(features) > 8 else "")
@@ -279,12 +283,14 @@ def _at_ends(values: Any) -> NDArray[np.float64]:
     return np.asarray(counts.max(axis=0) / len(values))
 
 
-def _repeated(dataset: Dataset) -> list[str]:
+def repetition_notes(dataset: Dataset) -> list[str]:
+    """Rows that are there twice, where they are many."""
     repeated = duplicate_rows(dataset)
     return [f"{repeated} rows repeat an earlier row"] if repeated > MOST_REPEATED * len(dataset) else []
 
 
-def _too_long(dataset: Dataset, limit: int) -> list[str]:
+def length_notes(dataset: Dataset, limit: int) -> list[str]:
+    """Episodes longer than the environment allows, where they are most."""
     lengths = dataset.episode_lengths
     longer = int((lengths > limit).sum())
     if 2 * longer <= len(lengths):

@@ -18,6 +18,7 @@ from hypothesis import settings
 
 LARGE = 1_200_000_000  # bytes of one process after a module of tests
 TOO_LARGE = 1_500_000_000  # and after any test: a worker is to stay below 2 GB
+STEP = 300_000_000  # by which it has grown since it last forgot
 MANY = 20_000  # mappings of memory of one process: Linux allows 65,530, and a compiled program takes a dozen
 SCRATCH = Path(tempfile.gettempdir()) / f"calql-tests-{os.getuid()}"
 
@@ -37,6 +38,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 gc.set_threshold(
     50_000, 25, 25
 )  # tracing makes many objects that live on: looking through them took a tenth of the time
+_left = 0
 settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
 settings.load_profile("untimed")
 
@@ -62,9 +64,12 @@ def _programs_do_not_pile_up() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _nor_within_a_module() -> Iterator[None]:
+    """What is held by the tests themselves stays: then forgetting after each of them would only compile again."""
+    global _left
     yield
-    if _resident_bytes() > TOO_LARGE:
+    if _resident_bytes() > max(TOO_LARGE, _left + STEP):
         _forget_programs()
+        _left = _resident_bytes()
 
 
 def _forget_programs() -> None:

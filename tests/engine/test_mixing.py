@@ -16,6 +16,8 @@ from calql.engine.replay import insert
 from calql.system.errors import UserError
 from calql.system.options import POOLED
 
+compiled = jax.jit(draw, static_argnums=(4, 5))
+
 
 @pytest.mark.parametrize(
     ("mixing", "batch", "logged", "collected", "expected"),
@@ -46,7 +48,7 @@ def test_other_mixing_ratios_are_refused(mixing: float) -> None:
 def test_draws_only_rows_that_are_there(collected: int, share: int, seed: int) -> None:
     logged = rows(np.arange(100, 110))
     replay = insert(empty(), rows(np.arange(1, LIMIT + 1)), jnp.int32(collected))
-    batch = draw(jax.random.key(seed), logged, replay, jnp.int32(share), 0, (2, 8))
+    batch = compiled(jax.random.key(seed), logged, replay, jnp.int32(share), 0, (2, 8))
     drawn = np.asarray(batch.rewards)
     assert drawn.shape == (2, 8)
     assert np.all((drawn[:, :share] >= 100) & (drawn[:, :share] < 110))
@@ -57,7 +59,7 @@ def test_draws_only_rows_that_are_there(collected: int, share: int, seed: int) -
 @pytest.mark.slow
 def test_every_row_is_drawn_about_equally_often() -> None:
     logged, replay = rows(np.arange(100, 110)), empty()
-    batch = draw(jax.random.key(0), logged, replay, jnp.int32(4000), 0, (1, 4000))
+    batch = compiled(jax.random.key(0), logged, replay, jnp.int32(4000), 0, (1, 4000))
     counts = np.bincount(np.asarray(batch.rewards, np.int64)[0] - 100, minlength=10)
     assert counts.min() > 300
     assert counts.max() < 500

@@ -60,6 +60,11 @@ class Program:
         """
         return jax.lax.map(lambda key: self.method.init(key, spec), keys)
 
+    @partial(jax.jit, static_argnums=0, inline=True)
+    def update(self, state: Any, batch: Transitions, key: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
+        """The method's, of one seed. Traced once, which takes as long as the rest of a start: for `fresh`, `train`."""
+        return self.method.update(state, batch, key)
+
     def fresh(self, state: Any, updates: jax.Array, logged: Transitions) -> Learning:
         """Learning with empty sums; their names come from the method itself."""
         shape = mixing.batch_shape(self.method)
@@ -67,7 +72,7 @@ class Program:
         if self.method.bounds_targets:
             batch = batch._replace(returns=jax.ShapeDtypeStruct((self.method.minibatches, 2), jnp.float32))
         one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), state)
-        _, metrics = jax.eval_shape(self.method.update, one, batch, jax.random.key(0))
+        _, metrics = Program.update.eval_shape(self, one, batch, jax.random.key(0))
         zeros = {name: jnp.zeros(len(updates)) for name in metrics}
         return Learning(state, updates, zeros, jnp.zeros(len(updates), jnp.int32))
 
@@ -134,7 +139,7 @@ class Program:
             batch = mixing.draw(key_batch, source, replay, from_logged, first, mixing.batch_shape(self.method))
             if returns is not None:
                 batch = batch._replace(returns=jnp.broadcast_to(returns, (self.method.minibatches, 2)))
-            state, metrics = self.method.update(learning.state, batch, key_update)
+            state, metrics = self.update(learning.state, batch, key_update)
             sums = jax.tree.map(jnp.add, learning.sums, metrics)
             after = Learning(state, learning.updates + 1, sums, learning.counts + 1)
             return jax.tree.map(lambda new, old: jnp.where(left > 0, new, old), after, learning)

@@ -18,7 +18,7 @@ from hypothesis import settings
 
 LARGE = 1_200_000_000  # bytes of one process after a module of tests
 TOO_LARGE = 1_500_000_000  # and after any test: a worker is to stay below 2 GB
-STEP = 300_000_000  # by which it has grown since it last forgot
+STEP = 300_000_000  # by which it has grown since it last forgot in this module
 MANY = 20_000  # mappings of memory of one process: Linux allows 65,530, and a compiled program takes a dozen
 SCRATCH = Path(tempfile.gettempdir()) / f"calql-tests-{os.getuid()}"
 
@@ -57,6 +57,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="module", autouse=True)
 def _programs_do_not_pile_up() -> Iterator[None]:
     """A process that compiles for all test modules grows to gigabytes, and may run out of mappings and crash."""
+    global _left
+    _left = 0
     yield
     if _resident_bytes() > LARGE or _mappings() > MANY:
         _forget_programs()

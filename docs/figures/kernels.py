@@ -1,8 +1,11 @@
 """Count the kernels of one update, and the bytes they write and read, in what XLA compiles for an H200.
 
+Also counted: those around the loop over updates, once for all its rounds, and the longest chain of kernels that wait
+for each other. With `list`, every kernel of an update and what it is made of (a `*` is on that chain).
+
 Needs no card but the packages jax-cuda12-plugin, jax-cuda12-pjrt and nvidia-cuda-nvcc-cu12, in the version of jax:
 
-    JAX_PLATFORMS=cpu XLA_FLAGS=--xla_gpu_autotune_level=0 python docs/figures/kernels.py antmaze fused [SEEDS]
+    JAX_PLATFORMS=cpu XLA_FLAGS=--xla_gpu_autotune_level=0 python docs/figures/kernels.py antmaze fused SEEDS [list]
 
 Without a card nothing is tuned, so a program there may have other kernels; bytes are those of results and operands.
 """
@@ -11,9 +14,11 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
+from typing import NamedTuple
 from unittest import mock
 
 import jax
@@ -61,24 +66,75 @@ def main(task: str, kernel: Kernel) -> None:
         place = SingleDeviceSharding(card)
         shaped = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), inputs)
         text = Program.train.lower(bench.program, *shaped, rounds=bench.loop).compile().as_text() or ""
-    kernels = list(of_update(text))
-    copies = sum(kind == "copy" for kind, _, _ in kernels)
-    written, read = sum(size for _, size, _ in kernels) / 1e9, sum(size for _, _, size in kernels) / 1e9
-    print(f"{task}, {kernel}: {len(kernels)} kernels, {copies} copies, {written:.2f} GB written, {read:.2f} GB read")
+    around, update = (list(kernels_of(body)) for body in (around_the_loop(text), over_updates(text)))
+    if "list" in sys.argv:
+        show(update, text)
+    copies = sum(kernel.kind == "copy" for kernel in update)
+    written, read = sum(kernel.written for kernel in update) / 1e9, sum(kernel.read for kernel in update) / 1e9
+    print(f"{task}, {kernel}: {len(update)} kernels, {copies} copies, {written:.2f} GB written, {read:.2f} GB read")
+    print(f"longest chain {max(each.depth for each in update)}; {len(around) - 1} around a loop of {bench.loop}")
 
 
-def of_update(text: str) -> Iterator[tuple[str, int, int]]:
-    """What each kernel is, writes and reads, in the longest computation: the body of the loop over updates."""
-    bodies = re.findall(r"^%?region[\w.\-]* \([^\n]*\{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL)
+class One(NamedTuple):
+    """A kernel."""
+
+    name: str
+    kind: str
+    depth: int  # place in the longest chain that leads to it
+    written: int  # bytes
+    read: int
+    follows: str | None  # the one before it in that chain
+    rest: str  # of its line
+
+
+def over_updates(text: str) -> str:
+    """The longest computation of a region: the body of the loop."""
+    return max(re.findall(r"^%?region[\w.\-]* \([^\n]*\{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL), key=len)
+
+
+def around_the_loop(text: str) -> str:
+    (entry,) = re.findall(r"^ENTRY [^\n]*\{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL)
+    return entry
+
+
+def kernels_of(body: str) -> Iterator[One]:
     sizes: dict[str, int] = {}
-    for line in max(bodies, key=len).splitlines():
-        found = re.match(r"\s*(?:ROOT )?%([\w.\-]+) = (.*?) ([\w\-]+)\((.*?)\)", line)
+    last: dict[str, tuple[int, str | None]] = {}  # the longest chain to a value: its length and its last kernel
+    for line in body.splitlines():
+        found = re.match(r"\s*(?:ROOT )?%([\w.\-]+) = (.*?) ([\w\-]+)\((.*?)\)(.*)", line)
         if found is None:
             continue
-        name, shape, kind, operands = found.groups()
+        name, shape, kind, operands, rest = found.groups()
+        inputs = re.findall(r"%([\w.\-]+)", operands)
         sizes[name] = size(shape)
+        last[name] = max((last.get(each, (0, None)) for each in inputs), default=(0, None), key=lambda chain: chain[0])
         if kind not in NO_KERNEL:
-            yield kind, sizes[name], sum(sizes.get(operand, 0) for operand in re.findall(r"%([\w.\-]+)", operands))
+            depth, follows = last[name]
+            last[name] = depth + 1, name
+            read = sum(sizes.get(each, 0) for each in inputs)
+            yield One(name, kind, depth + 1, sizes[name], read, follows, rest)
+
+
+def show(kernels: list[One], text: str) -> None:
+    named = {kernel.name: kernel for kernel in kernels}
+    chain, at = set[str](), max(kernels, key=lambda kernel: kernel.depth).name
+    while at is not None:
+        chain.add(at)
+        at = named[at].follows
+    for kernel in kernels:
+        mark, megabytes = (
+            "*" if kernel.name in chain else " ",
+            f"{kernel.written / 1e6:7.2f} {kernel.read / 1e6:8.2f} MB",
+        )
+        print(f"{mark}{kernel.depth:3d} {kernel.name[:44]:44s} {megabytes}  {', '.join(made_of(kernel, text))}")
+
+
+def made_of(kernel: One, text: str) -> list[str]:
+    """The operations that it has most of, by their names in JAX."""
+    called = re.search(r"calls=%([\w.\-]+)", kernel.rest)
+    inside = called and re.search(rf"^%{re.escape(called[1])} \(.*?^\}}", text, re.MULTILINE | re.DOTALL)
+    names = re.findall(r'op_name="([^"]*)"', (inside[0] if inside else "") + kernel.rest)
+    return [name for name, _ in Counter(name.split("body/")[-1] for name in names).most_common(3)]
 
 
 def size(shape: str) -> int:

@@ -56,11 +56,12 @@ def test_numbers_of_a_single_seed_travel_together_and_change_nothing(monkeypatch
     leaves = jax.tree.leaves(joined)
     together = program._scalars_together(leaves)
     scalars = sum(leaf.ndim == 1 for leaf in leaves)
-    assert sum(map(len, together)) == scalars > 5
+    assert len(together.places) == scalars > 5
+    assert set(together.kinds) == {jnp.dtype("float32"), jnp.dtype("int32")}
     packed = program._joined(leaves, together)
-    assert len(packed) == len(leaves) - scalars + len(together)
+    assert len(packed) == len(leaves) - scalars + 1
     toy.same(program._apart(packed, together), leaves)
-    monkeypatch.setattr(program, "_scalars_together", lambda _: [])
+    monkeypatch.setattr(program, "_scalars_together", lambda _: program._Together((), ()))
     jax.clear_caches()
     toy.same(train([0], [[UPDATES]]), joined)
 
@@ -83,6 +84,14 @@ def test_a_loop_of_fixed_length_does_what_is_due() -> None:
     toy.same(fixed, train([0, 1], [[1, 4], [4, 0], [1, 2]], rounds=4))
     toy.close(fixed, train([0, 1], [[UPDATES, UPDATES]]))
     assert np.asarray(fixed.updates).tolist() == [UPDATES, UPDATES]
+
+
+def test_a_loop_of_fixed_length_for_a_single_seed_does_what_is_due() -> None:
+    """Also where nothing is: its scalars lie together meanwhile."""
+    fixed = train([0], [[4], [2]], rounds=4)
+    toy.same(fixed, train([0], [[1], [0], [4], [1]], rounds=4))
+    toy.close(fixed, train([0], [[UPDATES]]))
+    assert np.asarray(fixed.counts).tolist() == [UPDATES]
 
 
 def test_a_seed_that_is_done_waits_unchanged() -> None:

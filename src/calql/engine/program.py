@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from calql.engine import mixing
+from calql.engine import ahead, mixing
 from calql.engine.counters import Counts
 from calql.engine.devices import ONE, Shards
 from calql.engine.health import Health, Stands, are_sound, duplicate, keep_sound, newly_lost
@@ -130,11 +130,12 @@ class Program:
             from_logged: jax.Array,
             first: jax.Array,
             left: jax.Array,
+            update: jax.Array,
             returns: jax.Array | None,
             window: Window | None,
         ) -> Learning:
-            key_batch, key_update = mixing.update_keys(key, learning.updates)
-            source = every if window is None else window.at(learning.updates)
+            key_batch, key_update = mixing.update_keys(key, update)
+            source = every if window is None else window.at(update)
             assert source is not None
             batch = mixing.draw(key_batch, source, replay, from_logged, first, mixing.batch_shape(self.method))
             if returns is not None:
@@ -145,16 +146,23 @@ class Program:
             return jax.tree.map(lambda new, old: jnp.where(left > 0, new, old), after, learning)
 
         leaves, structure = jax.tree.flatten(learning)
-        together = _scalars_together(leaves) if len(due) == 1 else []
+        together = _scalars_together(leaves if len(due) == 1 else [])
 
         def step(index: jax.Array, packed: Arrays) -> Arrays:
             learning = jax.tree.unflatten(structure, _apart(packed, together))
-            after = jax.vmap(one)(learning, replay, keys, from_logged, first, due - index, returns, window)
+            left, update = due - index, begun + index
+            after = jax.vmap(one)(learning, replay, keys, from_logged, first, left, update, returns, window)
             return _joined(jax.tree.leaves(after), together)
 
-        last = jnp.max(due) if rounds is None else rounds
-        trained: Arrays = jax.lax.fori_loop(0, last, step, _joined(leaves, together))
-        return jax.tree.unflatten(structure, _apart(trained, together))
+        packed, begun = _joined(leaves, together), learning.updates
+        if rounds is None:
+            trained: Arrays = jax.lax.fori_loop(0, jnp.max(due), step, packed)
+        else:
+            trained = ahead.loop(step, rounds, packed)
+        after = _apart(trained, together)
+        if rounds is not None:
+            after = _written_together(after, leaves, due, together)
+        return jax.tree.unflatten(structure, after)
 
     def advance(
         self, learning: Learning, health: Health, given: UpdateInputs, calls: Counts, *, loop: int | None
@@ -247,36 +255,51 @@ class Program:
         return self.shards.each(lambda own: jax.tree.map(jnp.copy, jax.vmap(self.method.policy)(own)), state)
 
 
-def _scalars_together(leaves: Arrays) -> list[list[int]]:
-    """Which leaves are one number a seed, those of each type together.
+class _Together(NamedTuple):
+    """Which leaves lie in one array, and their types."""
+
+    places: tuple[int, ...]
+    kinds: tuple[Any, ...]
+
+
+def _scalars_together(leaves: Arrays) -> _Together:
+    """Those that are one number a seed, of four bytes.
 
     A program for a single seed would change each in a kernel of its own on a GPU, a quarter of all its kernels; for
     several seeds XLA joins them by itself.
     """
-    kinds: dict[Any, list[int]] = {}
-    for place, leaf in enumerate(leaves):
-        if leaf.ndim == 1:
-            kinds.setdefault(leaf.dtype, []).append(place)
-    return list(kinds.values())
+    found = [(place, leaf.dtype) for place, leaf in enumerate(leaves) if leaf.ndim == 1 and leaf.dtype.itemsize == 4]
+    return _Together(tuple(place for place, _ in found), tuple(kind for _, kind in found))
 
 
-def _joined(leaves: Arrays, together: list[list[int]]) -> Arrays:
-    """The leaves that are alone, then those that are together as arrays [seed, number]."""
-    gone = {place for places in together for place in places}
-    alone = [leaf for place, leaf in enumerate(leaves) if place not in gone]
-    return alone + [jnp.stack([leaves[place] for place in places], axis=-1) for places in together]
+def _joined(leaves: Arrays, together: _Together) -> Arrays:
+    """The leaves that are alone, then the bits of those that are together as one array [seed, number]."""
+    alone = [leaf for place, leaf in enumerate(leaves) if place not in together.places]
+    bits = [jax.lax.bitcast_convert_type(leaves[place], jnp.uint32) for place in together.places]
+    return alone + ([jnp.stack(bits, axis=-1)] if bits else [])
 
 
-def _apart(packed: Arrays, together: list[list[int]]) -> Arrays:
+def _apart(packed: Arrays, together: _Together) -> Arrays:
     """The leaves again, in their order."""
-    count = len(packed) - len(together)
+    if not together.places:
+        return packed
+    *alone, bits = packed
     found = {
-        place: numbers[:, column]
-        for places, numbers in zip(together, packed[count:], strict=True)
-        for column, place in enumerate(places)
+        place: jax.lax.bitcast_convert_type(bits[:, column], kind)
+        for column, (place, kind) in enumerate(zip(*together, strict=True))
     }
-    alone = iter(packed[:count])
-    return [found[place] if place in found else next(alone) for place in range(count + len(found))]
+    rest = iter(alone)
+    return [found[place] if place in found else next(rest) for place in range(len(alone) + len(found))]
+
+
+def _written_together(after: Arrays, before: Arrays, due: jax.Array, together: _Together) -> Arrays:
+    """The same leaves: where nothing was due they are those of before.
+
+    Said so, XLA writes all numbers that were together in one kernel. A mere slice of them is one each, half as many as
+    an update has.
+    """
+    chosen = {place: jnp.where(due > 0, after[place], before[place]) for place in together.places}
+    return [chosen.get(place, leaf) for place, leaf in enumerate(after)]
 
 
 def short_part(block: int) -> int:

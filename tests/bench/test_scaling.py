@@ -26,4 +26,14 @@ def test_each_crew_plays_the_same_rollouts(monkeypatch: pytest.MonkeyPatch) -> N
     one, three = found["steps_per_s"]["1"], found["steps_per_s"]["3"]
     assert one > 0.0
     assert found["share_of_linear"] == pytest.approx(three / (3 * one))
-    assert "6 episodes of at most 10 steps" in found["measured"]
+    assert set(found["steps_per_processor_s"]) == {"1", "3"}
+    assert min(found["steps_per_processor_s"].values()) > 0.0
+    assert set(found["machine"]) == {"processor", "cores", "threads_per_core"}
+    assert "2 episodes a process, of at most 10 steps" in found["measured"]
+
+
+def test_processes_are_doubled_up_to_the_cores_there_are() -> None:
+    assert scaling.doublings(1) == [1, 2]
+    assert scaling.doublings(2) == [1, 2]
+    assert scaling.doublings(16) == [1, 2, 4, 8, 16]
+    assert scaling.doublings(12) == [1, 2, 4, 8, 12]

@@ -65,7 +65,7 @@ class BenchOptions(Checked):
     envs: bool = False
     """Environment steps/s of every task on one core."""
     scaling: bool = False
-    """Environment steps/s of the task in one and in two processes."""
+    """Environment steps/s of the task in one process, in two, and so on up to one for each core."""
     growth: bool = False
     """Time per update against seeds, batch, critics, update ratio, logged transitions and devices."""
     products: bool = False

@@ -16,6 +16,7 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
 from calql.domains.common.simulation import Simulation, mujoco, robotics
+from calql.domains.kitchen.physics import lean_model
 from calql.system.errors import unknown
 
 Floats = NDArray[np.float32]
@@ -98,7 +99,7 @@ class Kitchen(gymnasium.Env[Floats, Floats]):
         self.tasks, self.render_mode = TASK_SETS[kind], render_mode
         self.scene = _build_scene(self.tasks, noise, render_mode)
         if render_mode is None:
-            _leave_out_looks(self.scene)
+            _make_lean(self.scene)
         robot = self.scene.robot_env
         self._model, self._data = self.scene.model, self.scene.data
         self.simulation = Simulation(self._model, self._data, SUBSTEPS)
@@ -181,11 +182,9 @@ def _build_scene(tasks: Sequence[str], noise: float, render_mode: str | None) ->
     )
 
 
-def _leave_out_looks(scene: Any) -> None:
-    """Simulate without the geoms that are only seen, about half of them: the same physics, an eighth faster."""
+def _make_lean(scene: Any) -> None:
+    """Simulate without what changes no state: the same physics to the bit, in less time."""
     robot = scene.robot_env
-    spec = mujoco.MjSpec.from_file(robot.fullpath)
-    spec.compiler.discardvisual = True
-    robot.model = scene.model = spec.compile()
+    robot.model = scene.model = lean_model(robot.fullpath)
     robot.data = scene.data = mujoco.MjData(robot.model)
     robot.init_qvel = robot.data.qvel

@@ -14,11 +14,13 @@ from calql.cli import main
 from calql.methods import method_entry
 from calql.system.errors import UserError
 
+TIMES = [{"wall_s": 9.0, "cpu_s": 8.0, "update_cpu_s": 0.5}, {"wall_s": 4.0, "cpu_s": 3.0, "update_cpu_s": 0.4}]
+
 
 @pytest.mark.slow
 def test_the_first_update_is_noted_and_the_run_ends(capsys: pytest.CaptureFixture[str]) -> None:
     """In this process, which has lived for a while."""
-    start.main(["point-maze-narrow", "bc", "1"])
+    start.main(["point-maze-narrow", "bc", "1", "{}"])
     found = json.loads(capsys.readouterr().out)
     assert found["cpu_s"] > 0.0
     assert found["wall_s"] > 0.0
@@ -28,14 +30,13 @@ def test_the_first_update_is_noted_and_the_run_ends(capsys: pytest.CaptureFixtur
 @pytest.mark.slow
 def test_a_run_that_ends_before_its_first_update_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"ended before its first update \(.*no-such-task"):
-        start._in_a_process(["no-such-task", "bc", "1"], tmp_path)
+        start._in_a_process(["no-such-task", "bc", "1", "{}"], tmp_path)
 
 
 def test_the_command_measures_every_method_of_the_task(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    both = {"wall_s": 9.0, "cpu_s": 8.0, "update_cpu_s": 0.5}, {"wall_s": 4.0, "cpu_s": 3.0, "update_cpu_s": 0.4}
-    took = iter([*both, *both])
+    took = iter(TIMES * 2)
     monkeypatch.setattr(start, "_in_a_process", lambda words, cache: next(took))
     monkeypatch.setattr("calql.cli.bench.able", lambda discrete: ["bc", "iql"])
     assert main(["bench", "--starts", "all", "--seeds", "2"]) == 0
@@ -47,6 +48,22 @@ def test_the_command_measures_every_method_of_the_task(
     ]
     said = "7.5 s of the processor, then 2.6; an update 0.4"
     assert printed.err.splitlines() == [f"{name}: {said}" for name in ("bc", "iql")]
+
+
+def test_one_method_may_be_given_options(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Smaller batches, where an update takes longer than all that is to be measured; the others keep theirs."""
+    asked: list[str] = []
+    took = iter(TIMES * 2)
+
+    def measured(words: list[str], cache: Path) -> dict[str, float]:
+        asked.append(words[-1])
+        return next(took)
+
+    monkeypatch.setattr(start, "_in_a_process", measured)
+    assert main(["bench", "--starts", "bc", "iql", "--method", "iql", "--batch-size", "8", "--seeds", "1"]) == 0
+    assert asked == ["{}", "{}", '{"batch_size": 8}', '{"batch_size": 8}']
+    rows = json.loads(capsys.readouterr().out)["results"]
+    assert [row.get("changes") for row in rows] == [None, {"batch_size": 8}]
 
 
 def test_growth_with_width_keeps_the_number_of_layers(monkeypatch: pytest.MonkeyPatch) -> None:

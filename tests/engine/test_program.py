@@ -13,10 +13,12 @@ import toy_task as toy
 from calql.engine import mixing, program
 from calql.engine.program import Learning, Program
 from calql.engine.replay import Replay, empty_like
+from calql.system.blas import one_thread
 
 pytestmark = pytest.mark.slow
 
 SEEDS, UPDATES = 3, 6
+USUAL = {"xla_backend_optimization_level": "3"}
 METHOD = toy.tiny("cal-ql")
 LOGGED = toy.logged(METHOD)
 PROGRAM = Program(METHOD)
@@ -48,6 +50,15 @@ def test_many_seeds_are_each_seed_alone() -> None:
     for index, seed in enumerate([0, 1, 2]):
         alone = train([seed], [[UPDATES]])
         toy.close(take(together, index).state, take(alone, 0).state)
+
+
+def test_states_start_the_same_however_hard_the_compiler_tries() -> None:
+    """The program of fresh states is compiled quickly, and gives the bytes of one that is compiled as updates are
+    (outside of tests, where nothing is compiled with care)."""
+    keys = jnp.stack([jax.random.key(seed) for seed in (0, 1)])
+    with one_thread():  # as a run has it: the last digits of decompositions follow from the number of threads
+        usual = jax.jit(program._start, static_argnums=(0, 2), compiler_options=USUAL)(PROGRAM, keys, toy.spec())
+        jax.tree.map(np.testing.assert_array_equal, PROGRAM.start(keys, toy.spec()), usual)
 
 
 def test_numbers_of_a_single_seed_travel_together_and_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

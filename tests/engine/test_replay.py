@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calql.engine import replay as replays
-from calql.engine.replay import Replay, empty_like, first_rows, insert
+from calql.engine.checkpoint import pack
+from calql.engine.replay import Replay, empty_like, first_rows, insert, refilled
 from calql.methods.base import Transitions
 
 CAPACITY, LIMIT = 7, 5
@@ -56,12 +57,36 @@ def test_the_first_rows_on_the_host(capacity: int, stretch: int, data: st.DataOb
     stacked = jax.tree.map(lambda leaf: jnp.stack([leaf, 100.0 + leaf]), rows(np.arange(capacity)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(replays, "STRETCH", stretch)
+        patch.setattr(replays, "_on_the_host", lambda _: False)
         found = first_rows(stacked, count)
     jax.tree.map(lambda ours, column: np.testing.assert_array_equal(ours, column[:, :count]), found, stacked)
 
 
-def test_any_number_of_rows_is_one_program() -> None:
-    """Else each checkpoint of a run would leave a compiled slice behind."""
+def test_where_the_device_is_the_host_a_checkpoint_copies_no_rows() -> None:
+    """A buffer of a million rows would else be there twice while it is written."""
+    stacked = jax.tree.map(lambda leaf: leaf[None], rows(np.arange(50)))
+    found = first_rows(stacked, 20)
+    for ours, column in zip(jax.tree.leaves(found), jax.tree.leaves(stacked), strict=True):
+        np.testing.assert_array_equal(ours, column[:, :20])
+        assert np.shares_memory(ours, np.asarray(column))
+
+
+def test_saved_rows_are_put_into_the_memory_of_the_empty_buffer() -> None:
+    stacked = jax.tree.map(lambda leaf: jnp.stack([leaf, 100.0 + leaf]), rows(np.arange(9)))
+    arrays = pack("replay", first_rows(stacked, 4)) | {"inserted": np.array([4, 4], np.int32)}
+    blank = Replay(jax.tree.map(jnp.zeros_like, stacked), jnp.zeros(2, jnp.int32))
+    taken = blank.rows.rewards
+    found = refilled(blank, arrays, jnp.asarray)
+    assert taken.is_deleted()
+    for ours, column in zip(jax.tree.leaves(found.rows), jax.tree.leaves(stacked), strict=True):
+        np.testing.assert_array_equal(ours[:, :4], column[:, :4])
+        assert not np.any(ours[:, 4:])
+    assert found.inserted.tolist() == [4, 4]
+
+
+def test_any_number_of_rows_is_one_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else each checkpoint of a run on a GPU would leave a compiled slice behind."""
+    monkeypatch.setattr(replays, "_on_the_host", lambda _: False)
     stacked = jax.tree.map(lambda leaf: leaf[None], rows(np.arange(50)))
     first_rows(stacked, 1)
     before = replays._stretch._cache_size()  # type: ignore[attr-defined]

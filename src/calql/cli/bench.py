@@ -202,11 +202,12 @@ def _methods(options: BenchOptions, _: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def _starts(options: BenchOptions, _: Any) -> list[dict[str, Any]]:
-    """Methods with their own options on the task."""
+def _starts(options: BenchOptions, learner: Any) -> list[dict[str, Any]]:
+    """Methods with their own options on the task; --method with those that were given."""
     rows = []
     for name in able(get_task(options.task).discrete) if options.starts == ("all",) else options.starts:
-        rows.append(measure_start(options.task, name, options.seeds[-1]))
+        changes = _set_by_hand(options, learner) if name == options.method else {}
+        rows.append(measure_start(options.task, name, options.seeds[-1], changes))
         _tell(f"{name}: {start_in_words(rows[-1])}")
     return rows
 
@@ -274,6 +275,13 @@ def _changes(options: BenchOptions, learner: Any) -> dict[str, Any]:
             raise unknown("option of the engine", name, usual, where="--set")
         changes[name] = request.value_like(usual[name], name, text)
     return changes
+
+
+def _set_by_hand(options: BenchOptions, learner: Any) -> dict[str, Any]:
+    """Options of the method that are not those of the task."""
+    choice = Choice(task=options.task, method=options.method)
+    usual = vars(request.defaults(choice, get_task(options.task))[1])
+    return {name: value for name, value in vars(learner).items() if value != usual[name]}
 
 
 def _kept(options: BenchOptions) -> Path | None:

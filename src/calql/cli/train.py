@@ -229,17 +229,22 @@ def _changes(flags: TrainOptions, typed: Words, config: Mapping[str, Any], folde
 
 def _start(flags: TrainOptions, typed: Words, stops: Stops, command: str, live: Live | None) -> training.Outcome:
     refuse_existing(flags.out)
-    choice, probe = _choice(flags), flags.probe
+    choice = _choice(flags)
     given = _given(typed, choice.method)
     doing = f"reading the data of {choice.task or choice.dataset or DEFAULT}"
     with _watching(flags, stops, live, doing) as watching:
-        task, data, notes = request.resolve_task(choice)
-        found = request.resolve(choice, task, given)
-        if choice.env is not None and probe and not found.run.real:
-            watching.display.message(preparation.PROBE)
-        experiment = preparation.prepare(choice, task, data, found.run, found.options, notes, probe=probe, given=given)
-        _say(watching, "preparing the program")
-        return training.start(experiment, flags.out, watching, command)
+        return training.start(_ready(choice, given, watching, probe=flags.probe), flags.out, watching, command)
+
+
+def _ready(choice: Choice, given: Mapping[str, Any], watching: training.Watching, *, probe: bool) -> training.Ready:
+    """Resolved, loaded and checked."""
+    task, data, notes = request.resolve_task(choice)
+    found = request.resolve(choice, task, given)
+    if choice.env is not None and probe and not found.run.real:
+        watching.display.message(preparation.PROBE)
+    prepared = preparation.prepare(choice, task, data, found.run, found.options, notes, probe=probe, given=given)
+    _say(watching, "preparing the program")
+    return training.Ready(prepared)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -21,6 +21,7 @@ from calql.engine.stream import Stream, Window
 from calql.methods.base import Method, Metrics, Spec, TimeStep, Transitions
 
 Arrays = list[jax.Array]
+ONCE = {"xla_backend_optimization_level": "1"}  # of XLA: the same numbers, no loops written out for vectors
 SHORT = 12  # such parts of a block go on online while a seed waits for its round
 
 
@@ -51,14 +52,13 @@ class Program:
     method: Method
     shards: Shards = ONE
 
-    @partial(jax.jit, static_argnums=(0, 2))
     def start(self, keys: jax.Array, spec: Spec) -> Any:
         """Fresh method states [seed], one after the other.
 
         Under vmap the QR decompositions of orthogonal kernels become batched ones, several of which at a
         time wait for each other for ever on two cores.
         """
-        return jax.lax.map(lambda key: self.method.init(key, spec), keys)
+        return _started()(self, keys, spec)
 
     @partial(jax.jit, static_argnums=0, inline=True)
     def update(self, state: Any, batch: Transitions, key: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
@@ -253,6 +253,17 @@ class Program:
     def policies(self, state: Any) -> Any:
         """Those of all seeds; copies, safe from the next block, which takes its inputs' memory."""
         return self.shards.each(lambda own: jax.tree.map(jnp.copy, jax.vmap(self.method.policy)(own)), state)
+
+
+@cache
+def _started() -> Any:
+    """The program of `Program.start`. A run goes through it once: a CPU's compiler need not spend seconds on it."""
+    options = None if on_accelerator() else ONCE
+    return jax.jit(_start, static_argnums=(0, 2), compiler_options=options)
+
+
+def _start(program: Program, keys: jax.Array, spec: Spec) -> Any:
+    return jax.lax.map(lambda key: program.method.init(key, spec), keys)
 
 
 class _Together(NamedTuple):

@@ -53,17 +53,26 @@ def refilled(empty: Replay, arrays: Arrays, place: Callable[[Any], Any]) -> Repl
     if "inserted" not in arrays:
         return empty
     filled = arrays["replay/0000"].shape[1]
-    like = jax.tree.map(lambda column: column[:, :filled], empty.rows)
-    saved = unpack("replay", arrays, like, place)
-    rows = jax.tree.map(lambda column, part: column.at[:, :filled].set(part), empty.rows, saved)
+    like = jax.tree.map(lambda c: jax.ShapeDtypeStruct((len(c), filled, *c.shape[2:]), c.dtype), empty.rows)
+    saved = unpack("replay", arrays, like, np.asarray)
+    rows = jax.tree.map(lambda column, part: _set_first(column, place(part)), empty.rows, saved)
     return Replay(rows, place(jnp.asarray(arrays["inserted"])))
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def _set_first(column: jax.Array, part: jax.Array) -> jax.Array:
+    """In the column's own memory: of a large buffer, there is no room for two."""
+    return lax.dynamic_update_slice_in_dim(column, part, 0, axis=1)
 
 
 def first_rows(rows: Transitions, count: int) -> Transitions:
     """The first rows [seed, count, ...] of stacked buffers, on the host.
 
-    In stretches of one length: a slice for every count would be a program for every count, each kept for good.
+    Where the device is the host they are the buffers' own memory, to be read before anything is inserted. Else they
+    come in stretches of one length: a slice for every count would be a program for every count, each kept for good.
     """
+    if _on_the_host(rows):
+        return jax.tree.map(lambda column: np.asarray(column)[:, :count], rows)
     capacity = rows.rewards.shape[1]
     size = min(STRETCH, capacity)
     found = jax.tree.map(lambda column: np.empty((len(column), count, *column.shape[2:]), column.dtype), rows)
@@ -76,6 +85,11 @@ def first_rows(rows: Transitions, count: int) -> Transitions:
 
         jax.tree.map(put, found, stretch)
     return found
+
+
+def _on_the_host(rows: Transitions) -> bool:
+    """Whether NumPy can look at them where they are: in one piece, in the memory of this process."""
+    return [device.platform for device in rows.rewards.devices()] == ["cpu"]
 
 
 @functools.partial(jax.jit, static_argnums=2)

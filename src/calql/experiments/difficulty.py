@@ -105,7 +105,7 @@ def _clone(recipe: Recipe, data: Dataset, scale: Scale, out: Path, watching: lif
     }
     run, learner = request.set_options(*request.defaults(choice, task), options, METHOD)
     prepared = preparation.prepare(choice, task, data, run, learner, [], probe=False)
-    return life.start(prepared, out, watching, command=f"calql data difficulty {recipe.name}")
+    return life.start(life.Ready(prepared), out, watching, command=f"calql data difficulty {recipe.name}")
 
 
 def _counted(

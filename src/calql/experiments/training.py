@@ -30,9 +30,12 @@ def train_cell(
     """
 
     def begin() -> life.Outcome:
+        return life.start(ready(), folder, watching, command=command_of(cell))
+
+    def ready() -> life.Ready:
         experiment = _experiment(cell, here, dataset)
         prepared(experiment)
-        return life.start(experiment, folder, watching, command=command_of(cell))
+        return life.Ready(experiment)
 
     return life.start_or_resume(folder, watching, begin)
 

@@ -5,6 +5,7 @@ An update that is to be compared with another program's is given that program's 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -38,8 +39,13 @@ def chosen(name: str, key: jax.Array, total: int, count: int, *, replace: bool) 
 
 
 def kept(name: str, key: jax.Array, share: float, shape: Shape) -> jax.Array:
-    """True for that share of the entries."""
-    return _drawn(name, shape, lambda: jax.random.bernoulli(key, share, shape)).astype(bool)
+    """True for that share of the entries.
+
+    Drawn in a row: the same entries, and XLA need not work out the place of each in an array of several axes, which
+    took it most of the time that masks need to compile.
+    """
+    row = (math.prod(shape),)
+    return _drawn(name, shape, lambda: jax.random.bernoulli(key, share, row).reshape(shape)).astype(bool)
 
 
 @contextmanager

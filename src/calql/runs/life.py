@@ -113,20 +113,22 @@ def train(
     """
     refuse_existing(out)
     watching = watching or watched(progress)
-    ready = make_ready(
-        task, dataset=dataset, env=env, method=method, preset=preset, display=watching.display, probe=probe, vary=vary,
-        keep_data=keep_data, **options,
+    return start(
+        make_ready(
+            task, dataset=dataset, env=env, method=method, preset=preset, display=watching.display, probe=probe,
+            vary=vary, keep_data=keep_data, **options,
+        ),
+        out, watching, command="calql.train(...)",
     )  # fmt: skip
-    return start(ready.experiment, out, watching, command="calql.train(...)", kept=ready.kept, note=ready.note)
 
 
 @dataclass(frozen=True)
 class Ready:
-    """What a call from Python comes to before anything is written."""
+    """What a call comes to before anything is written."""
 
     experiment: Prepared
-    kept: Dataset | None  # data that the run folder is to keep
-    note: Mapping[str, Any]  # what config.json is to say of objects that were given
+    kept: Dataset | None = None  # data that the run folder is to keep
+    note: Mapping[str, Any] = field(default_factory=dict)  # what config.json is to say of objects that were given
 
 
 def make_ready(
@@ -187,20 +189,15 @@ def _require_kinds(dataset: Any, env: Any) -> None:
         )
 
 
-def start(
-    experiment: Prepared,
-    out: str | Path | None,
-    watching: Watching,
-    command: str,
-    *,
-    kept: Dataset | None = None,
-    note: Mapping[str, Any] = {},
-) -> Outcome:
+def start(ready: Ready, out: str | Path | None, watching: Watching, command: str) -> Outcome:
     """A new run in a new folder, which this process makes and owns; gone again if the run cannot begin.
 
-    `kept` are data that the folder keeps, `note` is what config.json says of objects that were given.
+    The logged data are let go of once their rows are on the device. So who calls this should not hold them either, nor
+    what is `ready`: they would be in memory twice.
     """
     keep_compiled()
+    experiment, kept, note = ready.experiment, ready.kept, ready.note
+    del ready
     require_devices(experiment.run.devices)
     with _stops(watching) as stops:
         stops.check()
@@ -224,6 +221,7 @@ def start(
                 raise _mendable(error, place) from error
             for text in (*experiment.notes, *plan.notes):
                 watching.display.message(f"note: {text}")
+            del experiment, kept
             return _execute(run, place, stops)
 
 
@@ -297,6 +295,7 @@ def resume(
         _take_up(run, folder, watching.display)
         write_status(folder, finished=False, reason="running")
         write_json(folder / CONFIG, noted(config, now))
+        del experiment
         return _execute(run, folder, stops)
 
 

@@ -150,8 +150,11 @@ def _checked(
 
 
 def plan(experiment: Prepared, handed_in: Recorded | None = None) -> Plan:
-    """Value the data and fit the reference."""
-    task, choice = experiment.task, experiment.choice
+    """Value the data and fit the reference.
+
+    The plan has the rows as its inputs, and does not hold the data that they came from.
+    """
+    task, choice = dataclasses.replace(experiment.task, load_data=_let_go, trial=None), experiment.choice
     held_out = None
     if task.held_out_data is not None and choice.dataset is None:
         held_out = as_learnt(task.held_out_data(), experiment.action_space, experiment.run)
@@ -166,6 +169,10 @@ def plan(experiment: Prepared, handed_in: Recorded | None = None) -> Plan:
     if made.workers:
         require_sendable(task.make_env, task.name)
     return dataclasses.replace(made, handed_in=handed_in)
+
+
+def _let_go() -> Dataset:
+    raise AssertionError("a plan has no data but the rows that are its inputs")
 
 
 def require_sendable(make_env: MakeEnv, name: str) -> None:

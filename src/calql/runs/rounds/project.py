@@ -74,7 +74,7 @@ def start(
             write_atomically(project / LOGGED, json.dumps(logged))
             write_ledger(project, Ledger(share=share).begun())
             folder = round_folder(project, 0)
-            outcome = life.start(experiment, folder, watching, command, kept=kept, note=note)
+            outcome = life.start(life.Ready(experiment, kept, note), folder, watching, command)
         except BaseException:
             _discard(project)
             raise

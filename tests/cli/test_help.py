@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 
@@ -15,6 +16,7 @@ USUAL = {
     "--seeds", "--out", "--resume", "--live", "--quiet", "--tensorboard", "--wandb", "--help", "--help-all",
     "--explain",
 }  # fmt: skip
+MODULES = {"data": "data", "round": "rounds"}
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +73,15 @@ def test_help_of_own_data_reads_none(capsys: pytest.CaptureFixture[str]) -> None
 )
 def test_help_of_the_other_commands(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--help" in options_in(shown([*command.split(), "-h"], capsys))
+
+
+@pytest.mark.parametrize("group", ["data", "round"])
+def test_a_group_of_commands_lists_them_with_what_they_do(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([group]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    said = dict(line.split(maxsplit=1) for line in lines if line.startswith("  "))
+    assert set(said) == set(importlib.import_module(f"calql.cli.{MODULES[group]}").ACTIONS)
+    assert all(text[0].islower() and text == text.rstrip(".") for text in said.values())
 
 
 def test_no_option_says_its_default_twice(capsys: pytest.CaptureFixture[str]) -> None:

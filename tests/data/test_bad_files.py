@@ -123,6 +123,9 @@ def test_unknown_suffix(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("nothing\n")
     with pytest.raises(UserError, match="is a file that no format knows"):
         load(tmp_path / "data")
+    (tmp_path / "log.json").write_text('{"observations": [[0.5, 1.0]], "rewards": [0]}')
+    with pytest.raises(UserError, match="is a file that no format knows"):  # commas and all, it is no table
+        load(tmp_path / "log.json")
     np.savez(tmp_path / "good.npz", **good())  # type: ignore[arg-type]
     (tmp_path / "good.npz").rename(tmp_path / "good.hdf5")
     assert len(load(tmp_path / "good.hdf5")) == 4

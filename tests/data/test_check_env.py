@@ -54,6 +54,24 @@ class Line(Env):
         return np.full(shape, self.start, dtype)  # type: ignore[arg-type]
 
 
+class OtherSteps(Line):
+    """Resets are as they should be, and steps give another observation."""
+
+    def __init__(self, observation: Any) -> None:
+        super().__init__()
+        self.observation = observation
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return self.observation, *super().step(action)[1:]
+
+
+class NoPair(Line):
+    """Gymnasium's interface of long ago; of two numbers, so that they could be taken for a pair."""
+
+    def reset(self, **options: Any) -> Any:
+        return super().reset(**options)[0]
+
+
 def logged(
     *, observation: tuple[int, ...] = (2,), dtype: Any = np.float32, action: int = 1, terminal: bool = False
 ) -> Dataset:
@@ -115,7 +133,11 @@ def fail() -> None:
         ),
         (logged(), Line(observation_space=spaces.Discrete(4)), r"observation space is Discrete\(4\); it must be a Box"),
         (logged(), Line(fault=fail), r"raises RuntimeError when tried out \(no display\); reset"),
-        (logged(), Line(start=np.nan), "gives NaN or inf as observation or reward"),
+        (logged(), Line(start=np.nan), r"reset\(\) gives NaN or inf in an observation"),
+        (logged(), Line(reward=np.inf), r"step\(\) gives NaN or inf as a reward"),
+        (logged(), OtherSteps(np.full(2, np.nan)), r"step\(\) gives NaN or inf in an observation"),
+        (logged(), OtherSteps(np.zeros(5)), r"step\(\) gives an observation of shape \(5,\) and .* says \(2,\)"),
+        (logged(), NoPair(), r"raises TypeError when tried out \(reset\(\) returned no pair"),
     ],
 )
 def test_what_cannot_train_is_refused(dataset: Dataset, env: Env, message: str) -> None:

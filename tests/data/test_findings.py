@@ -54,6 +54,15 @@ def test_successors_that_were_never_recorded(good: Dataset) -> None:
         require_sound(bad, 20)
 
 
+@pytest.mark.parametrize("rows", [np.zeros((1, 2), np.float32), np.zeros((8, 8, 3), np.float32), np.zeros(2, np.uint8)])
+def test_observations_that_are_neither_a_vector_nor_a_picture(good: Dataset, rows: np.ndarray) -> None:
+    strange = np.stack([rows] * len(good))
+    strange[::2] += 1
+    bad = replace(good, observations=strange, next_observations=1 - strange, parts=())
+    with pytest.raises(UserError, match=r"'observations' holds (float32|uint8) of shape \[.*\] in each row; store"):
+        require_sound(bad, 20)
+
+
 def test_shuffled_rows_with_their_successors(good: Dataset) -> None:
     with pytest.raises(UserError, match="rows inside episodes have a next observation that is not the following row's"):
         require_sound(shuffled(good), 20)

@@ -63,5 +63,6 @@ def test_nothing_is_guessed_where_nothing_can_be() -> None:
     assert table_example(["alone"]) == EXAMPLE
     assert table_example([f"column_{place}" for place in range(30)]) == EXAMPLE
     assert table_example(["a b", "c", "d"]) == EXAMPLE  # a shell would take it apart
+    assert table_example(["obs_x", "obs_y", "act"]) == "for example --columns observation=obs_x,obs_y action=act"
     assert role_of("Rew") == "reward"
     assert role_of("friction") is None

@@ -20,6 +20,8 @@ from calql.runs import run_films
 from calql.runs.folder import clean
 from calql.runs.life import Watching
 from calql.runs.policy_folder import read_policies
+from calql.runs.record import arm_titles
+from calql.runs.request import Choice
 from calql.system.run_files import MAPS, METRICS, POLICY_AT_SWITCH
 
 pytestmark = pytest.mark.slow  # one run of the whole command, for all of them
@@ -66,6 +68,17 @@ def test_who_names_something_gets_that(words: list[str], capsys: pytest.CaptureF
 def test_the_default_is_said_in_the_explanation(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "--explain", "--seeds", "3"]) == 0
     assert capsys.readouterr().out.splitlines()[0] == "cal-ql on point-maze-quick, for each of calibrate=true,false"
+
+
+@pytest.mark.parametrize(
+    ("vary", "names"),
+    [
+        ("calibrate=true,false", {"calibrate=true": "Cal-QL", "calibrate=false": "CQL"}),
+        ("conservative_weight=1,5", {}),  # 5 is the default, and so Cal-QL: the name would hide the value
+    ],
+)
+def test_arms_are_called_by_names_of_papers_where_all_have_one(vary: str, names: dict[str, str]) -> None:
+    assert arm_titles(Choice(vary=vary)) == names
 
 
 def test_maps_have_a_panel_of_each_arm_seed_and_moment(run: Path) -> None:

@@ -73,6 +73,7 @@ LACKS = {  # package -> a command that needs it
     "gymnasium_robotics": ["train", "--task", "point-maze-narrow", *TINY],
     "mujoco": ["bench", "--task", "hopper-medium"],
     "onnx": ["export", "run"],
+    "flatbuffers": ["export", "run", "--to", "stablehlo"],
     "pyarrow": ["data", "inspect", "log.csv"],
     "zarr": ["data", "inspect", "log.zarr"],
     "minari": ["data", "inspect", "minari:D4RL/door/human-v2"],

@@ -189,7 +189,7 @@ ACTIONS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
 
 
 def run(command: str, words: Sequence[str]) -> int:
-    chosen = subcommand("data", words, ACTIONS)
+    chosen = subcommand("data", words, ACTIONS, "[options]")
     if chosen is None:
         return 0
     kind, action = chosen

@@ -34,15 +34,23 @@ def parse(kind: type[Options], words: Sequence[str], *, command: str) -> Options
 
 
 def subcommand(
-    group: str, words: Sequence[str], actions: Mapping[str, Action], usage: str = "[options]"
-) -> Action | None:
+    group: str, words: Sequence[str], actions: Mapping[str, tuple[type[Any], Action]], usage: str
+) -> tuple[type[Any], Action] | None:
     """What the first word names among the commands of a group; None where help was asked for, which is shown."""
     if not words or words[0] in ("-h", "--help"):
-        print(f"usage: calql {group} {{{','.join(actions)}}} {usage}")
+        lines = [f"  {name:<10} {_summary(options)}" for name, (options, _) in actions.items()]
+        more = f"calql {group} COMMAND --help says more."
+        print("\n".join([f"usage: calql {group} COMMAND {usage}", "", *lines, "", more]))
         return None
     if words[0] not in actions:
         raise unknown("command", words[0], actions, where=f"calql {group}")
     return actions[words[0]]
+
+
+def _summary(options: type[Any]) -> str:
+    """The first sentence of what a command says of itself, as a line."""
+    sentence = " ".join(str(options.__doc__).split()).partition(". ")[0].rstrip(".")
+    return sentence[:1].lower() + sentence[1:]
 
 
 def read_words(kinds: Iterable[type[Any]], words: Sequence[str], *, command: str) -> dict[str, Any]:
@@ -70,7 +78,7 @@ def made(kind: type[Options], words: Words, *, command: str) -> Options:
     for field in fields:
         if field.default is field.default_factory is dataclasses.MISSING and not words.get(field.name):
             mend = f"give it before the options; see calql {command} --help"
-            raise UserError(f"no {field.name} given", where=f"calql {command}", mend=mend)
+            raise UserError(f"no {field.name.replace('_', ' ')} given", where=f"calql {command}", mend=mend)
     return kind(**values(kind, words))
 
 

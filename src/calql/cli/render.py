@@ -21,7 +21,7 @@ class RenderOptions(Checked):
     """Film an episode: of a task with random actions, or of a run with its policies. A run's films go into its folder,
     where `calql report` finds them; with --out they become one film, side by side."""
 
-    what: Annotated[str, tyro.conf.Positional]
+    task_or_run: Annotated[str, tyro.conf.Positional]
     """A task by name, or a run folder."""
     out: Annotated[str | None, arg(metavar="FILE")] = None
     """One film to write: .gif, or .mp4 with the extra [films] (default: of a task episode.gif)."""
@@ -46,7 +46,7 @@ def run(command: str, words: Sequence[str]) -> int:
     from calql.runs.film import prepare_gl
 
     prepare_gl()
-    for path in _of_run(options) if (Path(options.what) / CONFIG).is_file() else _of_task(options):
+    for path in _of_run(options) if (Path(options.task_or_run) / CONFIG).is_file() else _of_task(options):
         print(f"film: {path}")
     return 0
 
@@ -58,7 +58,7 @@ def _of_task(options: RenderOptions) -> list[Path]:
 
     out = Path(options.out or "episode.gif")
     require_kind(out)
-    task = get_task(options.what)
+    task = get_task(options.task_or_run)
     title = f"{task.name}, random actions"
     film = filmed(task.make_env, None, title, seed=options.seed, limit=task.episode_limit, size=options.pixels)
     return [write_film(out, film.pictures, film.rate)]
@@ -67,7 +67,7 @@ def _of_task(options: RenderOptions) -> list[Path]:
 def _of_run(options: RenderOptions) -> list[Path]:
     from calql.runs.run_films import MOMENTS, FilmedRun, write_films, write_one
 
-    run = FilmedRun.of(Path(options.what), trust=options.trust)
+    run = FilmedRun.of(Path(options.task_or_run), trust=options.trust)
     there = run.config["seeds"]
     if options.policies and options.all_policies:
         raise UserError("--policies and --all-policies exclude each other", mend="leave one of them out")

@@ -142,7 +142,8 @@ def _start(command: str, words: Sequence[str]) -> int:
     project.refuse_taken(folder)
     choice = _choice(flags)
     given = {"online_steps": 0, **options_given(typed, choice.method, RunOptions, apart=[TrainOptions, StartOptions])}
-    with _watching(flags.quiet, flags.max_minutes, f"reading the data of {choice.task or choice.dataset}") as watching:
+    doing = f"reading {choice.task or choice.dataset or 'the logs'}"
+    with _watching(flags.quiet, flags.max_minutes, doing) as watching:
         task, data, notes = request.resolve_task(choice)
         found = request.resolve(choice, task, given)
         if choice.env is not None and flags.probe and not found.run.real:
@@ -266,11 +267,16 @@ def _standing(folder: Path, ledger: Ledger) -> Iterator[str]:
         yield f"report: {folder / project.REPORT}"
 
 
-ACTIONS: dict[str, Callable[[str, Sequence[str]], int]] = {
-    "start": _start, "collect": _collect, "add": _add, "train": _train, "back": _back, "status": _status,
-}  # fmt: skip
+ACTIONS: dict[str, tuple[type[object], Callable[[str, Sequence[str]], int]]] = {
+    "start": (StartOptions, _start),
+    "collect": (CollectOptions, _collect),
+    "add": (AddOptions, _add),
+    "train": (TrainRoundOptions, _train),
+    "back": (BackOptions, _back),
+    "status": (StatusOptions, _status),
+}
 
 
 def run(command: str, words: Sequence[str]) -> int:
-    action = subcommand("round", words, ACTIONS, "PROJECT [options]")
-    return 0 if action is None else action(f"{command} {words[0]}", words[1:])
+    chosen = subcommand("round", words, ACTIONS, "PROJECT [options]")
+    return 0 if chosen is None else chosen[1](f"{command} {words[0]}", words[1:])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -137,32 +139,53 @@ def _try_out(
     env: Env, observation_space: spaces.Box, action_space: Actions, name: str, layout: Layout | None
 ) -> _Trial:
     try:
-        resets = [env.reset(seed=seed) for seed in range(RESETS)]
-        starts = np.stack([np.asarray(seen) for seen, _ in resets])
-        rewards, terminated, truncated = _random_steps(env, action_space, resets[-1][1])
+        look = partial(_seen, observation_space, layout, name)
+        resets = [_pair(env.reset(seed=seed)) for seed in range(RESETS)]
+        starts = [look("reset", seen) for seen, _ in resets]
+        rewards, terminated, truncated = _random_steps(env, action_space, resets[-1][1], partial(look, "step"))
+    except UserError:
+        raise
     except Exception as error:
         raise UserError(
             f"raises {type(error).__name__} when tried out ({error})",
             where=name,
             mend="reset(seed=...) and step(action) must follow Gymnasium's interface",
         ) from error
-    if starts.shape[1:] != observation_space.shape:
+    if not np.isfinite(rewards).all():
+        raise UserError("step() gives NaN or inf as a reward", where=name, mend="correct its step")
+    return _Trial(np.stack(starts), rewards, terminated, truncated, masked=MASK in resets[-1][1])
+
+
+def _pair(reset: Any) -> tuple[Any, dict[str, Any]]:
+    """Said before it is taken apart: an observation of two numbers would pass for a pair."""
+    if not (isinstance(reset, tuple) and len(reset) == 2):
+        raise TypeError(f"reset() returned no pair (observation, info) but {type(reset).__name__}")
+    return reset
+
+
+def _seen(space: spaces.Box, layout: Layout | None, name: str, call: str, seen: Any) -> NDArray[Any]:
+    """An observation that the environment gave, refused where it is not what its space says; its vectors, if packed."""
+    observation = np.asarray(seen)
+    if observation.shape != space.shape:
         raise UserError(
-            f"reset gives shape {starts.shape[1:]} and its observation space says {observation_space.shape}",
+            f"{call}() gives an observation of shape {observation.shape} and its observation space says {space.shape}",
             where=name,
-            mend="correct observation_space",
+            mend="correct observation_space, or what is returned",
         )
-    starts = starts if layout is None else layout.vectors_of(starts)
-    if not (np.isfinite(starts).all() and np.isfinite(rewards).all()):
-        raise UserError("gives NaN or inf as observation or reward", where=name, mend="correct its step")
-    return _Trial(starts, rewards, terminated, truncated, masked=MASK in resets[-1][1])
+    numbers = observation if layout is None else layout.vectors_of(observation[None])[0]
+    if not np.isfinite(numbers).all():
+        raise UserError(f"{call}() gives NaN or inf in an observation", where=name, mend=f"correct its {call}")
+    return numbers
 
 
-def _random_steps(env: Env, space: Actions, info: dict[str, Any]) -> tuple[NDArray[np.float64], int, int]:
+def _random_steps(
+    env: Env, space: Actions, info: dict[str, Any], look: Callable[[Any], object]
+) -> tuple[NDArray[np.float64], int, int]:
     rng = np.random.default_rng(0)  # its own: the action space's generator is the user's
     rewards, terminations, truncations = [], 0, 0
     for _ in range(STEPS):
-        _, reward, terminated, truncated, info = env.step(_random_action(rng, space, info))
+        seen, reward, terminated, truncated, info = env.step(_random_action(rng, space, info))
+        look(seen)
         rewards.append(float(reward))
         terminations += bool(terminated)
         truncations += bool(truncated and not terminated)

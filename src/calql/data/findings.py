@@ -39,7 +39,12 @@ class Findings:
 def findings(dataset: Dataset, episode_limit: int | None = None) -> Findings:
     """Errors and warnings; with the time limit of an environment, also whether episodes keep to it."""
     broken, inside = broken_sequence(dataset), int((~(dataset.terminals | dataset.truncated)).sum())
-    errors = [*bad_episode_errors(dataset), *_constant_successors(dataset), *order_errors(dataset, broken, inside)]
+    errors = [
+        *_form_errors(dataset),
+        *bad_episode_errors(dataset),
+        *_constant_successors(dataset),
+        *order_errors(dataset, broken, inside),
+    ]
     warnings = [
         *_rewards(dataset),
         *_ends(dataset),
@@ -122,6 +127,21 @@ def bad_episode_errors(dataset: Dataset) -> list[UserError]:
             f"{bad} of {counted(len(dataset.episode_ends), 'episode')} {are} bad: {'; '.join(_by_kind(faults))}",
             where=dataset.source,
             mend="mend them, or go on without them with --drop-bad-episodes",
+        )
+    ]
+
+
+def _form_errors(dataset: Dataset) -> list[UserError]:
+    """Observations that are neither a vector nor a picture, which no network here takes."""
+    observations = dataset.observations
+    axes = 4 if observations.dtype == np.uint8 and dataset.layout is None else 2
+    if len(observations.shape) == axes:
+        return []
+    return [
+        UserError(
+            f"'observations' holds {observations.dtype} of shape {list(observations.shape[1:])} in each row",
+            where=dataset.source,
+            mend="store vectors as [row, feature], and pictures as uint8 [row, pixel row, pixel column, colour]",
         )
     ]
 

@@ -40,10 +40,12 @@ def table_example(names: Iterable[str]) -> str:
     """For a table: its own columns, those that look like actions apart; a made-up example where nothing can be said."""
     held = list(names)
     rest = [name for name in held if role_of(name) is None]
-    acts = [name for name in rest if any(word in name.lower() for word in ACTS)] or rest[-1:]
+    acts = [name for name in rest if any(word in name.lower() for word in ACTS)]
+    if not acts and not any(role_of(name) == "action" for name in held):
+        acts = rest[-1:]
     seen = [name for name in rest if name not in acts]
     if not seen or len(rest) > MOST or any("," in name or " " in name for name in held):
         return EXAMPLE
     known = named(held, [name for names in ROLES.values() for name in names]).removeprefix("--columns ")
-    words = [f"observation={','.join(seen)}", f"action={','.join(acts)}", *([known] if known else [])]
-    return f"for example --columns {' '.join(words)}"
+    words = (f"observation={','.join(seen)}", f"action={','.join(acts)}" if acts else "", known)
+    return f"for example --columns {' '.join(filter(None, words))}"

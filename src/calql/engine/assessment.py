@@ -68,6 +68,6 @@ def make_assessment(method: Method, fit: Fit, held_out: Dataset | None) -> Asses
         raise UserError(
             "a policy that looks back over an episode cannot be valued from logs alone",
             where="--offline",
-            mend="choose a method that looks at the observation alone, for example --method cal-ql",
+            mend="choose a method whose action depends on the observation alone (calql methods)",
         )
     return Assessment(method, fit, held_out)

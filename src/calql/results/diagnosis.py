@@ -193,7 +193,7 @@ def _few(run: Run, summary: Summary) -> Iterator[Finding]:
         yield Finding(
             "notice",
             f"Only {episodes} evaluation episodes",
-            f"A success rate measured on them is uncertain by about ±{0.5 / np.sqrt(episodes):.2f} (one standard "
+            f"A score that is a success rate is uncertain by about ±{0.5 / np.sqrt(episodes):.2f} (one standard "
             "error); dips of that size may be chance.",
         )
 

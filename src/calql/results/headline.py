@@ -69,7 +69,7 @@ def resolution(run: Run) -> str:
     if not isinstance(episodes, int) or episodes < 1:
         return ""
     return (
-        f"One evaluation has {episodes} episodes, so a single success rate is uncertain by up to "
+        f"One evaluation has {episodes} episodes, so a single one, where it is a success rate, is uncertain by up to "
         f"±{0.5 / episodes**0.5:.2f} (one standard error), and the lowest of many evaluations reads low by chance."
     )
 

@@ -169,7 +169,7 @@ PLOTS = (
         "bound-rate", "How often the reference value binds", bound_rate,
         "Share of the policy's actions with Q below the reference value, at the state and at the next one; faint: "
         "each critic. With calibration these are not pushed down further; without it the rate only shows how often "
-        "they would have been. Near 0, Cal-QL and CQL are the same; near 1, the reference decides everything.",
+        "they would have been. Near 0, calibration changes nothing; near 1, the reference decides everything.",
     ),
     Plot(
         "regulariser", "The conservative regulariser", partial(of_family, "regulariser"),

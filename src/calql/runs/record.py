@@ -63,7 +63,7 @@ def describe(experiment: Prepared, command: str, fits: Sequence[str] = ()) -> di
     return {
         "task": experiment.task.name,
         "method": choice.method,
-        KNOWN_AS: _titles(choice),
+        KNOWN_AS: arm_titles(choice),
         "seeds": [experiment.run.first_seed + i for i in range(experiment.run.seeds)],
         "choice": dataclasses.asdict(choice),
         "run": dataclasses.asdict(experiment.run),
@@ -100,11 +100,15 @@ def _range(score: Score) -> list[float] | None:
     return [score.low, score.high] if isinstance(score, NormalisedReturn) else None
 
 
-def _titles(choice: Choice) -> dict[str, str]:
-    """What papers call the arms of a sweep, where an arm is a method that has a name."""
+def arm_titles(choice: Choice) -> dict[str, str]:
+    """What papers call the arms of a sweep, where all of them are methods that have a name.
+
+    Otherwise a name would hide the value, and the other arms would have nothing to be told from it by.
+    """
     arms = arms_of({"choice": dataclasses.asdict(choice)})
     names = {arm: same_method(choice.method, changes) for arm, changes in arms.items()}
-    return {arm: title_of(name) for arm, name in names.items() if name is not None}
+    titles = {arm: title_of(name) for arm, name in names.items() if name is not None}
+    return titles if len(titles) == len(arms) else {}
 
 
 def describe_policies(experiment: Prepared, plan: Plan) -> dict[str, Any]:

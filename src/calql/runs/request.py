@@ -101,7 +101,7 @@ def _of_logs(choice: Choice, env: str | MakeEnv | None, data: Dataset | None) ->
     named = None if choice.dataset is None else recipes.named(choice.dataset)
     data = data if data is not None else _logged(choice, named)
     if data is None:
-        raise UserError("--dataset is missing", where="--offline", mend="name the logs: --dataset FILE")
+        raise UserError("--dataset is missing", mend="name the logs: --dataset FILE")
     scale, shift = choice.reward_scale, choice.reward_shift
     task, notes = logs.logs_task(
         data,

@@ -14,6 +14,7 @@ from calql.system.errors import UserError
 
 EXTRAS: Mapping[str, str] = {  # the package as it is imported, and the extra that brings it
     "av": "formats",
+    "flatbuffers": "export",
     "gymnasium_robotics": "domains",
     "imageio": "films",
     "minari": "minari",

@@ -22,6 +22,7 @@ csv = Extra("pyarrow.csv", "a table of text")
 
 LOOK = 2**16  # bytes in which the first line must end
 SEPARATORS = (",", "\t", ";")
+JSON = ("{", "[")  # how its text begins: commas and all, it is no table
 LARGEST = 4  # bytes in memory for each in the file: "0," becomes eight
 
 
@@ -66,7 +67,7 @@ def _first_line(content: bytes) -> tuple[str, list[str]] | None:
             return None
         text = content[: error.start].decode("utf-8-sig")
     rows = text.splitlines()
-    if not rows or not all(c.isprintable() or c == "\t" for c in rows[0]):
+    if not rows or rows[0][:1] in JSON or not all(c.isprintable() or c == "\t" for c in rows[0]):
         return None
     for separator in SEPARATORS:
         names = next(lines.reader([rows[0]], delimiter=separator))

@@ -1,7 +1,11 @@
-"""How far fused and plain critics in bfloat16 are from float32, on an H100 or H200 at AntMaze's shapes."""
+"""How far fused and plain critics in bfloat16 are from float32, on an H100 or H200 at AntMaze's shapes.
+
+python docs/figures/fused_error.py [WIDTH ...]
+"""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import jax
@@ -11,6 +15,7 @@ from calql.networks import Critics, Identity, Style, q_values
 from calql.networks.kernels import fused
 
 BATCH, SAMPLES, FEATURES, ACTION = 256, 31, 29, 8
+WIDTHS = tuple(map(int, sys.argv[1:])) or (256,) * 4
 features = jax.random.normal(jax.random.key(1), (BATCH, FEATURES))
 actions = jax.random.uniform(jax.random.key(2), (BATCH, SAMPLES, ACTION), minval=-1.0)
 weights = jax.random.uniform(jax.random.key(3), (2, BATCH, SAMPLES))
@@ -19,7 +24,7 @@ weights = jax.random.uniform(jax.random.key(3), (2, BATCH, SAMPLES))
 def both(q: Any, precision: Any) -> tuple[Any, ...]:
     """Q, and the gradients of a loss of it to weights, features and actions."""
     style = Style(precision=precision, output_gain=1.0)
-    critics = Critics(Identity(), FEATURES, ACTION, (256,) * 4, count=2, key=jax.random.key(0), style=style)
+    critics = Critics(Identity(), FEATURES, ACTION, WIDTHS, count=2, key=jax.random.key(0), style=style)
 
     def loss(*inputs: Any) -> tuple[jax.Array, jax.Array]:
         found = q(*inputs)

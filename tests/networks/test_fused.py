@@ -28,9 +28,11 @@ FEATURES, ACTION = 5, 3
 KEY = jax.random.key(0)
 
 
-def critics(precision: Any, widths: tuple[int, ...] = (128, 128), action: int = ACTION, **options: Any) -> Critics:
+def critics(
+    precision: Any, widths: tuple[int, ...] = (128, 128), action: int = ACTION, count: int = 2, **options: Any
+) -> Critics:
     style = Style(precision=precision, output_gain=1.0)
-    return Critics(Identity(), FEATURES, action, widths, count=2, key=KEY, style=style, **options)
+    return Critics(Identity(), FEATURES, action, widths, count=count, key=KEY, style=style, **options)
 
 
 def pairs(batch: int, samples: int, action: int = ACTION) -> tuple[jax.Array, jax.Array]:
@@ -51,7 +53,13 @@ def distance(x: Any, y: Any) -> float:
 
 @pytest.mark.parametrize(
     ("batch", "samples", "widths", "action"),
-    [(4, 31, (128, 128), ACTION), (7, 3, (256, 256, 256), ACTION), (5, 26, (128, 128), 70)],
+    [
+        (4, 31, (128, 128), ACTION),
+        (7, 3, (256, 256, 256), ACTION),
+        (5, 26, (128, 128), 70),
+        (7, 3, (512, 512, 512), ACTION),
+        (5, 26, (512, 512), 70),
+    ],
 )
 def test_as_close_to_float32_as_the_plain_path(batch: int, samples: int, widths: tuple[int, ...], action: int) -> None:
     """Q to within 1%, gradients to within 10%, and none twice as far off as plain bfloat16's.
@@ -78,9 +86,10 @@ def test_as_close_to_float32_as_the_plain_path(batch: int, samples: int, widths:
         assert distance(ours, true) < 0.1
 
 
-def test_seeds_side_by_side_are_each_alone() -> None:
+@pytest.mark.parametrize("width", [128, 512])
+def test_seeds_side_by_side_are_each_alone(width: int) -> None:
     features, actions = pairs(4, 5)
-    stacked = jax.tree.map(lambda leaf: jnp.stack([leaf, 2.0 * leaf]), critics("bfloat16"))
+    stacked = jax.tree.map(lambda leaf: jnp.stack([leaf, 2.0 * leaf]), critics("bfloat16", (width, width)))
 
     def gradient(one: Critics) -> Any:
         return jax.grad(lambda ours: jnp.sum(fused_q(ours, features, actions, programs=2)))(one)
@@ -104,13 +113,22 @@ def test_seeds_in_the_program_of_a_mesh() -> None:
     assert jax.tree.map(jnp.shape, lowered.out_info) == jax.tree.map(jnp.shape, stacked)
 
 
-def test_one_action_for_each_state() -> None:
+def test_an_ensemble_of_ten_wide_critics() -> None:
+    """As RLPD and WSRL have, but for the layer norm: each of them."""
+    features, actions = pairs(6, 2)
+    ours, exact = (critics(precision, (512, 512), count=10) for precision in ("bfloat16", "float32"))
+    for q, true in zip(fused_q(ours, features, actions), q_values(exact, features, actions), strict=True):
+        assert distance(q, true) < 0.01
+
+
+@pytest.mark.parametrize("width", [128, 512])
+def test_one_action_for_each_state(width: int) -> None:
     """As the policy's loss asks: Q and what it gives back to the actions."""
     features, actions = pairs(6, 1)
 
     def both(picked: jax.Array) -> tuple[jax.Array, jax.Array]:
         def total(inputs: jax.Array) -> tuple[jax.Array, jax.Array]:
-            q = fused_q(critics("bfloat16"), features, inputs)
+            q = fused_q(critics("bfloat16", (width, width)), features, inputs)
             return jnp.sum(q**2), q
 
         gradient, q = jax.grad(total, has_aux=True)(picked)
@@ -119,7 +137,7 @@ def test_one_action_for_each_state() -> None:
     (q, of_action), (q_samples, of_samples) = both(actions[:, 0]), both(actions)
     np.testing.assert_array_equal(q, q_samples[..., 0])
     np.testing.assert_array_equal(of_action, of_samples[:, 0])
-    assert distance(q, q_values(critics("float32"), features, actions[:, 0])) < 0.01
+    assert distance(q, q_values(critics("float32", (width, width)), features, actions[:, 0])) < 0.01
 
 
 def test_states_close_together_far_from_the_origin_are_told_apart() -> None:
@@ -129,10 +147,9 @@ def test_states_close_together_far_from_the_origin_are_told_apart() -> None:
     assert len(np.unique(np.asarray(q[0]))) > 30
 
 
-@pytest.mark.parametrize("action", [ACTION, 70])
-def test_digits_of_inputs_and_weights_reach_the_first_layer_and_come_back(action: int) -> None:
+@pytest.mark.parametrize(("width", "action"), [(128, ACTION), (128, 70), (512, ACTION)])
+def test_digits_of_inputs_and_weights_reach_the_first_layer_and_come_back(width: int, action: int) -> None:
     """With inputs and weights that bfloat16 does not have: what is lost is what hidden units lose."""
-    width = 128
     features, actions = 30.0 + jax.random.uniform(jax.random.key(1), (8, FEATURES)), pairs(8, 1, action)[1][:, 0]
     weight = 1.0 + 2.0**-9 * jax.random.uniform(KEY, (2, width, FEATURES + action))
     weight = weight.at[..., 1].set(-weight[..., 0])  # the difference of two inputs, a hundredth of them
@@ -159,6 +176,8 @@ def test_digits_of_inputs_and_weights_reach_the_first_layer_and_come_back(action
         critics("float32"),
         critics("bfloat16", layer_norm=True),
         critics("bfloat16", (128, 256)),
+        critics("bfloat16", (256, 512)),
+        critics("bfloat16", (1024, 1024)),
         critics("bfloat16", (96, 96)),
         critics("bfloat16", (128,)),
         critics("bfloat16", action=80),
@@ -167,6 +186,7 @@ def test_digits_of_inputs_and_weights_reach_the_first_layer_and_come_back(action
 def test_what_the_kernels_cannot_do_is_left_to_the_plain_path(unfit: Critics) -> None:
     assert not fused.supports(unfit.members)
     assert fused.supports(critics("bfloat16").members)
+    assert fused.supports(critics("bfloat16", (512, 512, 512), count=10).members)
     assert fused.supports(critics("bfloat16", action=79).members)
 
 
@@ -174,7 +194,7 @@ def test_what_the_kernels_cannot_do_is_left_to_the_plain_path(unfit: Critics) ->
     ("options", "says"),
     [
         ({"precision": "float32", "critic_widths": (256, 256)}, "--precision bfloat16"),
-        ({"precision": "bfloat16", "critic_widths": (512, 512)}, "128 or 256 units"),
+        ({"precision": "bfloat16", "critic_widths": (96, 96)}, "128, 256 or 512 units"),
         ({"precision": "bfloat16", "critic_widths": (256, 256), "critic_layer_norm": True}, "layer norm"),
         ({"precision": "bfloat16", "critic_widths": (256, 256)}, "H100 or H200"),
     ],
@@ -188,6 +208,12 @@ def test_who_asks_for_kernels_and_gets_none_is_told_why(options: dict[str, Any],
 def test_where_there_is_such_a_gpu_there_is_nothing_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fused, "available", lambda: True)
     assert tiny("cal-ql", critic_kernel="fused", precision="bfloat16", critic_widths=(256, 256)).notes == ()
+
+
+def test_who_gets_kernels_that_no_gpu_has_run_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fused, "available", lambda: True)
+    (note,) = tiny("cal-ql", critic_kernel="fused", precision="bfloat16", critic_widths=(512, 512)).notes
+    assert "without a GPU only" in note
 
 
 def test_without_a_gpu_the_option_changes_nothing() -> None:

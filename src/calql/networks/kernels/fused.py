@@ -19,7 +19,9 @@ from calql.networks.mlp import MLP, set_apart
 from calql.networks.products import HALF, halves, sum_of_input_columns, sum_of_weight_columns
 
 CAPABILITY = "9.0"  # of the GPUs that have these kernels' instructions
-WIDTHS = {128, 256}  # of layers; at 512, the sums of a warpgroup's rows would take all its registers
+WIDTHS = {128, 256, 512}  # of layers
+WIDE = 512  # and more: the sums of a warpgroup's rows would take all its registers, so wide.py takes halves of a layer
+UNTRIED = "those of 512 units have been tested without a GPU only: hold them against the plain ones (docs/speed.md)"
 INPUTS = 84  # at most: with three columns for each, and for the bias, rows take all of a program's memory
 
 Arrays = tuple[jax.Array, ...]
@@ -54,7 +56,8 @@ def obstacle(precision: str, widths: Sequence[int], *, layer_norm: bool) -> str 
     if layer_norm:
         return "they have no layer norm"
     if len(widths) < 2 or len(set(widths)) > 1 or not set(widths) <= WIDTHS:
-        return f"they do two or more layers of {' or '.join(map(str, sorted(WIDTHS)))} units each"
+        *few, most = sorted(WIDTHS)
+        return f"they do two or more layers of {', '.join(map(str, few))} or {most} units each"
     return None
 
 
@@ -96,16 +99,17 @@ def _values_forward(
     features: jax.Array, actions: jax.Array, weights: Weights, how: tuple[Any, ...]
 ) -> tuple[jax.Array, tuple[Any, ...]]:
     rows, first = _rows(features, actions), _first_columns(weights)
-    q, kept = _forward(rows, first, weights, how, keep=True)
+    q, *kept = _forward(rows, first, weights, how, keep=True)
     return _by_state(q, actions), (actions, rows, first, weights, kept)
 
 
 def _forward(
     rows: jax.Array, first: jax.Array, weights: Weights, how: tuple[Any, ...], *, keep: bool
 ) -> list[jax.Array]:
-    from calql.networks.kernels import hopper
+    from calql.networks.kernels import hopper, wide
 
-    kernel = _over_seeds(functools.partial(hopper.forward, keep=keep, **dict(how)))
+    forward = wide.forward if _is_wide(weights) else hopper.forward
+    kernel = _over_seeds(functools.partial(forward, keep=keep, **dict(how)))
     biases = jnp.stack(weights.biases, axis=1)
     return kernel(rows[None], first, _stacked(weights.hidden), biases, weights.output)
 
@@ -119,21 +123,16 @@ def _values_backward(
     The sum of dL/dQ * mask * inputs is the gradient of that row but for the output's weight. So nothing has to read
     the last layer again.
     """
-    from calql.networks.kernels import hopper
-
     actions, rows, first, weights, kept = saved
-    depth, last, scale = len(weights.hidden), weights.hidden[-1], weights.output[..., None]
-    inputs = weights.first.shape[-1]
-    run: Callable[..., Any] = lambda kernel, **more: _over_seeds(functools.partial(kernel, **more, **dict(how)))  # noqa: E731
+    last, scale, inputs = weights.hidden[-1], weights.output[..., None], weights.first.shape[-1]
     of_q = gradient.reshape(gradient.shape[0], -1)
     of_q = jnp.pad(of_q, ((0, 0), (0, rows.shape[0] - of_q.shape[1])))
-    given = (kept, of_q, _stacked(weights.hidden), (scale * last).astype(HALF))
-    (of_layer,) = run(hopper.backward)(*given)
-    results = run(hopper.weight_gradients, inputs=inputs + 1)(*given, rows[None])
-    of_last, *kernels = (result.sum(axis=1) for result in results[:depth])
-    of_last_bias, *biases = (result.sum(axis=1) for result in results[depth + 1 :])
-    of_first = _of_first(results[depth], rows, inputs + 1)
-    of_inputs = _through_first(of_layer, first, inputs + 1)[: actions.shape[0] * actions.shape[1], :inputs]
+    given = of_q, _stacked(weights.hidden), (scale * last).astype(HALF)
+    found = (_wide if _is_wide(weights) else _narrow)(kept, given, rows[None], inputs + 1, dict(how))
+    of_last, *of_hidden = found.kernels
+    of_last_bias, *biases = found.biases
+    of_first = _of_first(found.first, rows, inputs + 1)
+    of_inputs = _through_first(found.layer, first, inputs + 1)[: actions.shape[0] * actions.shape[1], :inputs]
     of_features, of_actions = jnp.split(of_inputs.reshape(*actions.shape[:2], -1), [inputs - actions.shape[-1]], -1)
     return (
         of_features.sum(axis=1),
@@ -141,7 +140,7 @@ def _values_backward(
         Weights(
             of_first[..., :inputs],
             of_first[..., inputs],
-            (*kernels[::-1], scale * of_last),
+            (*of_hidden[::-1], scale * of_last),
             (*biases[::-1], weights.output * of_last_bias),
             jnp.sum(of_last * last, axis=-1) + of_last_bias * weights.biases[-1],
         ),
@@ -149,6 +148,45 @@ def _values_backward(
 
 
 _values.defvjp(_values_forward, _values_backward)
+
+
+class Gradients(NamedTuple):
+    """What the kernels give, in float32 but for a layer's own; the last layer's leave out the output's weights."""
+
+    layer: jax.Array  # the first layer's own [critic, row, width]
+    first: jax.Array  # that again, or of columns of the first kernel [critic, part, width, column]
+    kernels: list[jax.Array]  # last to second layer, each [critic, width, width]
+    biases: list[jax.Array]  # of those, each [critic, width]
+
+
+def _is_wide(weights: Weights) -> bool:
+    return weights.output.shape[-1] >= WIDE
+
+
+def _narrow(kept: list[jax.Array], given: Arrays, rows: jax.Array, inputs: int, how: dict[str, Any]) -> Gradients:
+    from calql.networks.kernels import hopper
+
+    layers = given[1].shape[1]
+    (of_layer,) = _over_seeds(functools.partial(hopper.backward, **how))(*kept, *given)
+    weight_gradients = functools.partial(hopper.weight_gradients, inputs=inputs, **how)
+    results = _over_seeds(weight_gradients)(*kept, *given, rows)
+    summed = [[parts.sum(axis=1) for parts in some] for some in (results[:layers], results[layers + 1 :])]
+    return Gradients(of_layer, results[layers], *summed)
+
+
+def _wide(kept: list[jax.Array], given: Arrays, rows: jax.Array, inputs: int, how: dict[str, Any]) -> Gradients:
+    """All columns of the first kernel are summed, whatever the inputs."""
+    from calql.networks.kernels import wide
+
+    del inputs
+    layers, signs = kept
+    (of_layers,) = _over_seeds(functools.partial(wide.backward, **how))(signs, *given)
+
+    def of_weights(first: int, below: jax.Array) -> list[jax.Array]:
+        return _over_seeds(functools.partial(wide.weight_gradients, first=first, **how))(of_layers, below)
+
+    summed = [list(jnp.moveaxis(parts.sum(axis=2), 1, 0)[::-1]) for parts in of_weights(1, layers)]
+    return Gradients(of_layers[:, 0], of_weights(0, rows[:, None])[0][:, 0], *summed)
 
 
 # -- the first layer, with all digits of what goes in -----------------------------------------------------

@@ -286,7 +286,7 @@ def _of_layer(
     critics, _, count, width = below[0].shape
     halves, chunks = width // TILE, count // CHUNK
     tasks = critics * halves
-    parts = _parts(tasks, chunks, count_of_programs(how))
+    parts = parts_of(tasks, chunks, count_of_programs(how))
     given = [operand for operand in (q, x) if operand is not None]
     least = CHUNK if how.get("interpret") else LEAST
 
@@ -411,6 +411,6 @@ def _of_layer(
     return [results[0], results[1][..., 0], results[2]]
 
 
-def _parts(tasks: int, chunks: int, programs: int) -> int:
+def parts_of(tasks: int, chunks: int, programs: int) -> int:
     """Into how many parts rows are best split: each takes a share of the time, and costs as much as a chunk or two."""
     return min(range(1, chunks + 1), key=lambda n: math.ceil(tasks * n / programs) * (math.ceil(chunks / n) + 2))

@@ -20,7 +20,6 @@ TILE = WARPGROUPS * ROWS
 CHUNK = 64  # of the inner axis of a product, fetched at once
 PROGRAMS = 132  # multiprocessors of an H100 or H200
 MEMORY = 222 * 1024  # bytes of shared memory for a program's arrays; barriers and reductions take the rest
-TILED = (gpu.TilingTransform((8, CHUNK)), gpu.SwizzleTransform(128))
 
 
 class Ring:
@@ -31,9 +30,9 @@ class Ring:
         self._size = self.slots[0].shape[0]
 
     @staticmethod
-    def of(size: int, *arrays: Any) -> list[Any]:
+    def of(size: int, *arrays: Any, step: int = CHUNK) -> list[Any]:
         """What to allocate for slots that hold these arrays."""
-        slots = [array(size, *one.shape, dtype=one.dtype) for one in arrays]
+        slots = [array(size, *one.shape, dtype=one.dtype, step=step) for one in arrays]
         arrivals = len(arrays), WARPGROUPS
         return [*slots, *(gpu.Barrier(num_arrivals=number, num_barriers=size) for number in arrivals)]
 
@@ -108,17 +107,18 @@ def count_of_programs(how: dict[str, Any]) -> int:
     return programs
 
 
-def roles(multiply: Callable[[Any], None], fetch: Callable[[], None]) -> None:
+def roles(multiply: Callable[[Any], None], fetch: Callable[[], None], registers: tuple[int, int] = (232, 40)) -> None:
+    """Each warpgroup does its part, with as many registers a thread: 512 for all three."""
     group = lax.axis_index("group")
 
     @pl.when(group < WARPGROUPS)
     def _() -> None:
-        gpu.set_max_registers(232, action="increase")
+        gpu.set_max_registers(registers[0], action="increase")
         multiply(group)
 
     @pl.when(group == WARPGROUPS)
     def _() -> None:
-        gpu.set_max_registers(40, action="decrease")
+        gpu.set_max_registers(registers[1], action="decrease")
         fetch()
 
 
@@ -155,8 +155,10 @@ def launch(
     return list(run(*operands))
 
 
-def array(*shape: int, dtype: Any = HALF) -> Any:
-    return gpu.SMEM(shape, dtype, transforms=TILED if dtype == HALF else ())
+def array(*shape: int, dtype: Any = HALF, step: int = CHUNK) -> Any:
+    """Shared memory; what products take lies in tiles that are as wide as the step of their inner axis."""
+    tiled = gpu.TilingTransform((8, step)), gpu.SwizzleTransform(2 * step)
+    return gpu.SMEM(shape, dtype, transforms=tiled if jnp.dtype(dtype).itemsize == 2 else ())
 
 
 def along_rows(vector: jax.Array) -> jax.Array:

@@ -150,6 +150,8 @@ def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["train", "--expectile", "0.9"], "--expectile is no option of the method 'cal-ql'"),
         (["train", "--expectile", "0.9"], "choose a method that has it: iql"),
         (["train", "much"], "'much' belongs to no option"),
+        (["bench", "--soak", "1", "--set", "block=12", "--set", "lag=1"], "--set is given 2 times"),
+        (["train", "--policy-widths", "8", "--policy_widths=9"], "--policy-widths ONE ANOTHER"),
         (["train", "--out"], "Missing value for argument '--out'"),
         (["train", "--seeds", "some"], "--seeds is 'some', which is not a number; it must be a whole number"),
         (["train", "--seeds", "1.5"], "--seeds is 1.5; it must be a whole number, at least 1"),

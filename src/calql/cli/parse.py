@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import make_dataclass
 from typing import Annotated, Any, TypeVar
@@ -16,7 +17,7 @@ import tyro
 
 from calql.cli.help import Group, show_help, slot
 from calql.system.errors import UserError, unknown
-from calql.system.options import hints_of, read
+from calql.system.options import bare, hints_of, read
 
 Options = TypeVar("Options")
 Action = TypeVar("Action")
@@ -56,6 +57,7 @@ def _summary(options: type[Any]) -> str:
 def read_words(kinds: Iterable[type[Any]], words: Sequence[str], *, command: str) -> dict[str, Any]:
     """What was typed for the options of all these dataclasses; an unknown option is told with its nearest."""
     hints = {name: hint for kind in kinds for name, hint in hints_of(kind).items()}
+    _require_once(words, hints, command)
     kind = make_dataclass("Words", [*((name, slot(hint), None) for name, hint in hints.items()), ("help", HELP, False)])
     found: Any
     captured = io.StringIO()
@@ -85,6 +87,16 @@ def made(kind: type[Options], words: Words, *, command: str) -> Options:
 def values(kind: type[Any], words: Words) -> dict[str, Any]:
     """What was typed for the options of one dataclass, as values of their types."""
     return {name: read(name, words[name], hint) for name, hint in hints_of(kind).items() if name in words}
+
+
+def _require_once(words: Sequence[str], hints: Mapping[str, Any], command: str) -> None:
+    """Of an option that takes any number of words, those of the last time alone would count, without a word."""
+    for name, hint in hints.items():
+        option = f"--{name.replace('_', '-')}"
+        times = sum(word.partition("=")[0].replace("_", "-") == option for word in words)
+        if times > 1 and typing.get_args(bare(hint)[0])[1:] == (Ellipsis,):
+            mend = f"give all that belongs to it at once: {option} ONE ANOTHER"
+            raise UserError(f"{option} is given {times} times", where=f"calql {command}", mend=mend)
 
 
 def _unknown(word: str, known: Iterable[str], command: str) -> UserError:

@@ -65,7 +65,8 @@ def test_every_method_is_noticed_within_one_evaluation_interval(name: str, tmp_p
 def test_metrics_are_words_of_the_vocabulary_and_some_of_them_signal(name: str) -> None:
     method = toy.tiny(name)
     rows, program = toy.logged(method), Program(method)
-    states = jax.eval_shape(lambda keys: program.start(keys, toy.spec()), jnp.stack([jax.random.key(0)]))
+    of_seeds = jax.vmap(lambda key: method.init(key, toy.spec()))
+    states = jax.eval_shape(of_seeds, jnp.stack([jax.random.key(0)]))
     learning = program.fresh(states, jnp.zeros(1, jnp.int32), rows)
     assert {metric for metric in learning.sums if meaning_of(metric) is None} == set()
     assert any(METRICS[metric.partition("/")[0]].signal for metric in learning.sums)

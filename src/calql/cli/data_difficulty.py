@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from calql.system.options import Checked
+from calql.system.options import Checked, Count
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,13 @@ class DifficultyOptions(Checked):
 
     names: Annotated[tuple[str, ...], tyro.conf.Positional]
     """Datasets by name, as in calql data list."""
-    updates: int = 10_000
+    updates: Count = 10_000
     """Gradient steps of behaviour cloning."""
-    seeds: int = 3
+    seeds: Count = 3
     """Seeds of it, which train as one program."""
-    episodes: int = 20
+    episodes: Count = 20
     """Episodes played with each seed at the end."""
-    size: int | None = None
+    size: Count | None = None
     """Transitions, of datasets that have a size (default: all)."""
     out: str = "runs/difficulty"
     """The folder of the runs and of difficulty.csv."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from calql.system.errors import UserError
+from calql.system.errors import UserError, shown
+from calql.system.registry import Registry
 
 WIDTH = 120  # where there is no terminal
 NAMES = 26  # letters of the longest name of a task, and one
@@ -25,19 +27,34 @@ def run(command: str, words: Sequence[str]) -> int:
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH)
-    console.print(_tasks() if command == "tasks" else _methods())
+    if command == "tasks":
+        from calql.domains.registry import DOMAINS as things
+
+        console.print(_tasks())
+    else:
+        from calql.methods import METHODS as things
+
+        console.print(_methods())
+    print_left_out(things, console)
     return 0
+
+
+def print_left_out(things: Registry[Any], console: Console) -> None:
+    """What another package brings and a list does not show, in a line each, because it cannot be loaded."""
+    for error in things.broken.values():
+        console.print(shown(error.what), style="dim", markup=False, soft_wrap=True)
 
 
 def _tasks() -> RenderableType:
     """Two lines a task, also at 80 columns: its sizes and its data, and under them what it is."""
-    from calql.domains.registry import DEFAULT, all_tasks
+    from calql.domains.registry import all_tasks
+    from calql.runs.request import DEFAULT_TASK
 
     lines = [Text(_row("task", "offline", "online", "episode", "data"), style="bold")]
     for task in all_tasks().values():
         sizes = _count(task.protocol.offline_updates), _count(task.protocol.online_steps), str(task.episode_limit)
         lines.append(Text(_row(task.name, *sizes, _data(task.name))))
-        default = " (the default)" if task.name == DEFAULT else ""
+        default = " (the default)" if task.name == DEFAULT_TASK else ""
         lines.append(Text(f"  {task.summary}{default}", style="dim"))
     return Group(*lines, Text(), Text(" ".join(ABOUT)))
 
@@ -75,6 +92,6 @@ def _methods() -> Table:
     from calql.methods import METHODS
 
     table = Table("method", "what", box=None, header_style="bold")
-    for name, entry in METHODS.items():
+    for name, entry in METHODS.loadable().items():
         table.add_row(name, entry.summary)
     return table

@@ -28,7 +28,7 @@ from calql.runs.rounds.ledger import Ledger, read_ledger
 from calql.runs.rounds.scores import summaries
 from calql.runs.stops import CODES, Stops, process_start
 from calql.system.errors import DIVERGED, UserError, shown
-from calql.system.options import Checked
+from calql.system.options import Checked, Count, CountOrZero, Positive
 from calql.system.run_files import POLICY
 
 LISTED = 8  # episodes that are named one by one
@@ -57,13 +57,13 @@ class CollectOptions(Checked):
 
     project: Project
     """The project folder."""
-    episodes: int = 10
+    episodes: Count = 10
     """How many, of each policy that plays."""
     env: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """The environment: package:Name-v0 (default: that of the project)."""
-    seed: int | None = None
+    seed: CountOrZero | None = None
     """Whose policy (default: the first seed's; with --no-share every seed's)."""
-    episode_limit: int | None = None
+    episode_limit: Count | None = None
     """Steps after which an episode is cut (default: as the project or the environment has it)."""
     trust: bool = False
     """Import the environment that the project names, though you never trained with it."""
@@ -87,7 +87,7 @@ class AddOptions(Checked):
     """Leave out the episodes that are bad, and count them."""
     round: int | None = None
     """The round whose policy collected them, where the files do not say (default: the present one)."""
-    seed: int | None = None
+    seed: CountOrZero | None = None
     """The seed whose policy collected them, where the files do not say."""
     trust: bool = False
     """Import the reward function that the project names, though you never trained with it."""
@@ -99,7 +99,7 @@ class TrainRoundOptions(Checked):
 
     project: Project
     """The project folder."""
-    max_minutes: float | None = None
+    max_minutes: Positive | None = None
     """Checkpoint and end (with exit code 124) before this command has taken so many minutes."""
     trust: bool = False
     """Import the environment that the project names, though you never trained with it."""

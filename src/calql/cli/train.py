@@ -18,8 +18,8 @@ from calql.cli.given import method_kinds, options_given
 from calql.cli.help import Group, show_help
 from calql.cli.parse import Words, made, read_words
 from calql.domains.own.tasks import ScoreKind
-from calql.domains.registry import COMPARED, DEFAULT
 from calql.engine.options import RunOptions
+from calql.methods import DEFAULT_METHOD
 from calql.results import Progress, Silent, logs_alone, logs_tables, read_runs, result_table, summarise
 from calql.results.arms import in_words, split_vary
 from calql.results.live import Live
@@ -28,11 +28,11 @@ from calql.runs import preparation, record, request
 from calql.runs.changes import changed, refused
 from calql.runs.folder import refuse_existing
 from calql.runs.origins import Resolved, resumed
-from calql.runs.request import Choice
+from calql.runs.request import COMPARED, DEFAULT_TASK, Choice
 from calql.runs.stops import CODES, Stops, process_start
 from calql.runs.trust import remember, trust_run
 from calql.system.errors import DIVERGED, shown
-from calql.system.options import Checked, hints_of
+from calql.system.options import ANY, Checked, Count, Finite, NotZero, Positive, hints_of
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class TrainOptions(Checked):
 
     task: Annotated[str | None, arg(metavar="NAME")] = None
     """A task by name (`calql tasks`)."""
-    method: Annotated[str, arg(metavar="NAME")] = "cal-ql"
+    method: Annotated[str, arg(metavar="NAME")] = DEFAULT_METHOD
     """A method by name (`calql methods`)."""
     preset: Annotated[str, arg(metavar="NAME")] = "default"
     """Options as a named source has them: paper, corl or wsrl; default: the paper's, and for your own data bounds on
@@ -58,19 +58,19 @@ class TrainOptions(Checked):
     """Go on without the episodes of your dataset that are bad, and say how many they were."""
     env: Annotated[str | None, arg(metavar="NAME")] = None
     """An environment of your own: package:Name-v0."""
-    episode_limit: int | None = None
+    episode_limit: Count | None = None
     """Steps after which an episode is cut (default: the task's, or what your own environment says)."""
-    reward_scale: float | None = None
+    reward_scale: NotZero | None = None
     """Training rewards are scale * r + shift (default: the task's, or 1 and 0 for your own data)."""
-    reward_shift: float | None = None
+    reward_shift: Finite | None = None
     """See --reward-scale."""
     score: ScoreKind | None = None
     """How your own environment is scored (default: by success, where it reports it when tried out)."""
     offline: bool = False
     """Train on the logs of --dataset alone, without an environment: policies are valued on held-out episodes."""
-    action_low: tuple[float, ...] = ()
+    action_low: Annotated[tuple[float, ...], ANY] = ()
     """With --offline: the least that actions may be, one number or one for each (default: as the data reach)."""
-    action_high: tuple[float, ...] = ()
+    action_high: Annotated[tuple[float, ...], ANY] = ()
     """With --offline: the most."""
     vary: Annotated[str | None, arg(metavar="NAME=A,B,C")] = None
     """Train every seed once for each value of a numeric option, all of them as one program."""
@@ -84,7 +84,7 @@ class TrainOptions(Checked):
     """With --resume: go on although the task's rewards or episode limit have changed in the code since."""
     trust: bool = False
     """With --resume: import the environment that the run names, though you never trained with it."""
-    max_minutes: Annotated[float | None, arg(metavar="MINUTES")] = None
+    max_minutes: Annotated[Positive | None, arg(metavar="MINUTES")] = None
     """Checkpoint and end (with exit code 124) before this command has taken so many minutes."""
     tensorboard: bool = False
     """Also write TensorBoard events."""
@@ -110,7 +110,7 @@ COMPARES = split_vary(COMPARED)[0]
 # Who names none of these gets the first run.
 NAMING = ("task", "method", "preset", "dataset", "env", "vary", "resume", "offline", COMPARES)
 DESCRIPTION = (
-    f"Pre-train on logged data, then fine-tune online. Without a task or data of your own: {DEFAULT}. "
+    f"Pre-train on logged data, then fine-tune online. Without a task or data of your own: {DEFAULT_TASK}. "
     f"Without any name at all: Cal-QL and CQL side by side on it (vary {COMPARED})."
 )
 USUAL: dict[str, tuple[str, ...]] = {  # the options that people use, by the title of their group
@@ -128,7 +128,7 @@ def run(command: str, words: Sequence[str]) -> int:
     typed = read_words([TrainOptions, RunOptions, *method_kinds()], words, command=command)
     asks_help = typed.pop("help", False)
     if not any(name in typed for name in NAMING):
-        typed |= {"task": [DEFAULT], "vary": [COMPARED]}
+        typed |= {"task": [DEFAULT_TASK], "vary": [COMPARED]}
     flags = made(TrainOptions, typed, command=command)
     if asks_help or flags.help_all or flags.explain:
         found = _recorded(flags, typed) if flags.resume else _resolved(flags, typed)
@@ -231,7 +231,7 @@ def _start(flags: TrainOptions, typed: Words, stops: Stops, command: str, live: 
     refuse_existing(flags.out)
     choice = _choice(flags)
     given = _given(typed, choice.method)
-    doing = f"reading the data of {choice.task or choice.dataset or DEFAULT}"
+    doing = f"reading the data of {choice.task or choice.dataset or DEFAULT_TASK}"
     with _watching(flags, stops, live, doing) as watching:
         return training.start(_ready(choice, given, watching, probe=flags.probe), flags.out, watching, command)
 

@@ -85,7 +85,9 @@ def matrix_of(
     folder: str | Path, methods: Sequence[str] = (), *, task: str = TASK, seeds: int = SEEDS, **options: Any
 ) -> Matrix:
     """Each method in a run folder of its own name. `options` stand above what the comparison sets."""
-    experiment = Experiment("comparison", "Every method on a small task", (task,), tuple(map(Arm, METHODS)), seeds)
+    experiment = Experiment(
+        "comparison", "Every method on a small task", (task,), tuple(map(Arm, METHODS.loadable())), seeds
+    )
     cells = cells_of(experiment, "comparison", seeds=seeds, methods=methods, cut=partial(_cut, options))
     found = {cell.method: replace(cell, home=cell.method) for cell in cells}
     chosen = [found[name] for name in methods or able(get_task(task).discrete)]

@@ -65,7 +65,7 @@ def updates_per_s(machine: Machine) -> float:
 
 
 def assumptions(machine: Machine) -> str:
-    steps = ", ".join(f"{name} {domain.steps_per_s:,.0f}" for name, domain in DOMAINS.items())
+    steps = ", ".join(f"{name} {domain.steps_per_s:,.0f}" for name, domain in DOMAINS.loadable().items())
     return (
         f"assumed on {machine.device}: {updates_per_s(machine):,.0f} updates/s of Cal-QL on Adroit over all seeds "
         "and cells, "

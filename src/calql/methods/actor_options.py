@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import Annotated
+
+import tyro
 
 from calql.networks.actors import ACTORS, actor_kind, actors_that_give, settings_of
 from calql.system.errors import UserError
@@ -14,9 +17,8 @@ from calql.system.options import Checked, refused
 class ActorOptions(Checked):
     """Options of a method whose actor can be another."""
 
-    actor: str = "tanh-gaussian"
-    """Distribution of the policy's actions: tanh-gaussian, gaussian or deterministic. Methods refuse what they cannot
-    train."""
+    actor: Annotated[str, tyro.conf.arg(metavar="{" + ",".join(ACTORS) + "}")] = "tanh-gaussian"
+    """Distribution of the policy's actions. Methods refuse what they cannot train."""
     standardise: bool = False
     """Give observations to the networks in units of their spread in the logged data; images stay as they are."""
 
@@ -35,7 +37,7 @@ class ActorOptions(Checked):
 
     def _refuse_unused(self) -> None:
         """A setting of other actors that was changed would do nothing, and say nothing."""
-        of_others = frozenset().union(*(settings_of(kind) for kind in ACTORS.values()))
+        of_others = frozenset().union(*(settings for _, settings in ACTORS.each(settings_of)))
         unused = of_others - settings_of(actor_kind(self.actor))
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)

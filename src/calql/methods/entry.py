@@ -34,8 +34,5 @@ class Entry:
     continuous: bool = True  # whether it is made for continuous ones by `make`
     title: str = ""  # what papers call it, where that is not its name
 
-    def options_on(self, domain: str, task: str) -> Options:
-        return {**self.on.get(domain, {}), **self.on.get(task, {})}
-
     def rewards_on(self, domain: str, task: str, usual: RewardRule) -> RewardRule:
         return self.rewards.get(task, self.rewards.get(domain, usual))

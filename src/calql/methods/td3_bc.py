@@ -36,6 +36,7 @@ from calql.networks import (
     move_towards,
     q_values,
 )
+from calql.system.options import Count, NotNegative
 
 
 @dataclass(frozen=True)
@@ -48,15 +49,15 @@ class TD3Options(OffPolicyOptions):
     initialiser: Initialiser = "torch"
     """How layers start, named after the code bases that have it."""
     standardise: bool = True
-    policy_delay: int = 2
+    policy_delay: Count = 2
     """Critic updates to one of the policy."""
     policy_first: bool = False
     """The policy moves with the first of these critic updates (ReBRAC) and not with the last."""
-    target_noise: float = 0.2
+    target_noise: NotNegative = 0.2
     """Standard deviation of the noise on the target policy's actions."""
-    target_noise_clip: float = 0.5
+    target_noise_clip: NotNegative = 0.5
     """Largest such noise."""
-    exploration_noise: float = 0.1
+    exploration_noise: NotNegative = 0.1
     """Standard deviation of the noise on actions taken online."""
 
     @property
@@ -68,7 +69,7 @@ class TD3Options(OffPolicyOptions):
 class TD3BCOptions(TD3Options):
     """TD3+BC, with the values of its paper."""
 
-    ascent_weight: float = 2.5
+    ascent_weight: NotNegative = 2.5
     """Weight of Q, in units of its mean size, against the distance to logged actions."""
 
 

@@ -82,7 +82,7 @@ METHODS = {
             "point-maze": {"backup_actions_online": 4, "warmup_steps": 500},
         },
         rewards={"kitchen": RewardRule(shift=-4.0, infinite_tail=True)},  # a cost for what is still to do
-        place=15,
+        place=16,
         title="WSRL",
     )
 }

@@ -17,6 +17,7 @@ from calql.engine.devices import require_devices
 from calql.engine.handed_in import Recorded
 from calql.engine.plan import Plan
 from calql.engine.run import Run
+from calql.methods import DEFAULT_METHOD
 from calql.results import Display, Progress, Silent, make_sinks
 from calql.results.arms import Member, by_member, named
 from calql.results.metrics import read_rows
@@ -44,7 +45,7 @@ from calql.runs.sweep import Vary, as_text
 from calql.runs.trust import remember, trust_run
 from calql.system.compiled import keep_compiled
 from calql.system.errors import Diverged, UserError
-from calql.system.options import Checked
+from calql.system.options import Checked, Positive
 from calql.system.run_files import CONFIG, METRICS, POLICY, POLICY_AT_SWITCH, PROJECT
 
 OWN = (  # options that describe a task and its data
@@ -77,7 +78,7 @@ class Watching(Checked):
     display: Display = Silent()
     tensorboard: bool = False
     wandb: bool = False
-    max_minutes: float | None = None
+    max_minutes: Positive | None = None
     stops: Stops | None = None  # where the command listens itself, in place of `max_minutes`
     begun: Callable[[Path], object] | None = None  # told where the run folder is, once it is there
 
@@ -87,7 +88,7 @@ def train(
     *,
     dataset: str | Path | Dataset | None = None,
     env: str | MakeEnv | None = None,
-    method: str = "cal-ql",
+    method: str = DEFAULT_METHOD,
     preset: str = "default",
     out: str | Path | None = None,
     watching: Watching | None = None,

@@ -8,6 +8,7 @@ from typing import Any
 
 from calql.data import Dataset, Reading
 from calql.domains.own.tasks import MakeEnv
+from calql.methods import DEFAULT_METHOD
 from calql.results.rounds import RoundSummary, warnings
 from calql.runs import life
 from calql.runs.rounds import collecting, project
@@ -33,7 +34,7 @@ class Rounds:
         *,
         dataset: str | Path | Dataset | None = None,
         env: str | MakeEnv | None = None,
-        method: str = "cal-ql",
+        method: str = DEFAULT_METHOD,
         preset: str = "default",
         share: bool = True,
         progress: bool = True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -27,15 +27,7 @@ def run(command: str, words: Sequence[str]) -> int:
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH)
-    if command == "tasks":
-        from calql.domains.registry import DOMAINS as things
-
-        console.print(_tasks())
-    else:
-        from calql.methods import METHODS as things
-
-        console.print(_methods())
-    print_left_out(things, console)
+    (_print_tasks if command == "tasks" else _print_methods)(console)
     return 0
 
 
@@ -45,9 +37,9 @@ def print_left_out(things: Registry[Any], console: Console) -> None:
         console.print(shown(error.what), style="dim", markup=False, soft_wrap=True)
 
 
-def _tasks() -> RenderableType:
+def _print_tasks(console: Console) -> None:
     """Two lines a task, also at 80 columns: its sizes and its data, and under them what it is."""
-    from calql.domains.registry import all_tasks
+    from calql.domains.registry import DOMAINS, all_tasks
     from calql.runs.request import DEFAULT_TASK
 
     lines = [Text(_row("task", "offline", "online", "episode", "data"), style="bold")]
@@ -56,7 +48,8 @@ def _tasks() -> RenderableType:
         lines.append(Text(_row(task.name, *sizes, _data(task.name))))
         default = " (the default)" if task.name == DEFAULT_TASK else ""
         lines.append(Text(f"  {task.summary}{default}", style="dim"))
-    return Group(*lines, Text(), Text(" ".join(ABOUT)))
+    console.print(*lines, Text(), Text(" ".join(ABOUT)), sep="\n")
+    print_left_out(DOMAINS, console)
 
 
 def _row(name: str, offline: str, online: str, episode: str, data: str) -> str:
@@ -88,10 +81,11 @@ def _count(number: int) -> str:
     return f"{number:,}"
 
 
-def _methods() -> Table:
+def _print_methods(console: Console) -> None:
     from calql.methods import METHODS
 
     table = Table("method", "what", box=None, header_style="bold")
     for name, entry in METHODS.loadable().items():
         table.add_row(name, entry.summary)
-    return table
+    console.print(table)
+    print_left_out(METHODS, console)

@@ -100,9 +100,13 @@ def _hints(kind: type[Any]) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 
 
-@cache
 def ranges_of(kind: Any) -> Mapping[str, Range]:
     """The range of every option of a dataclass that has one, from it or from a class that it derives from."""
+    return _ranges(kind)
+
+
+@cache
+def _ranges(kind: type[Any]) -> Mapping[str, Range]:
     found: dict[str, Range] = {}
     for each in reversed(kind.__mro__):
         hints = typing.get_type_hints(each, include_extras=True)

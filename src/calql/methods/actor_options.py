@@ -12,12 +12,14 @@ from calql.networks.actors import ACTORS, actor_kind, actors_that_give, settings
 from calql.system.errors import UserError
 from calql.system.options import Checked, refused
 
+ActorName = Annotated[str, tyro.conf.arg(metavar="{" + ",".join(ACTORS) + "}")]
+
 
 @dataclass(frozen=True)
 class ActorOptions(Checked):
     """Options of a method whose actor can be another."""
 
-    actor: Annotated[str, tyro.conf.arg(metavar="{" + ",".join(ACTORS) + "}")] = "tanh-gaussian"
+    actor: ActorName = "tanh-gaussian"
     """Distribution of the policy's actions. Methods refuse what they cannot train."""
     standardise: bool = False
     """Give observations to the networks in units of their spread in the logged data; images stay as they are."""

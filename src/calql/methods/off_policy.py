@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from calql.methods import losses
-from calql.methods.actor_options import ActorOptions
+from calql.methods.actor_options import ActorName, ActorOptions
 from calql.methods.base import Defaults, Metrics, State, Transitions
 from calql.methods.learner_options import Widths
 from calql.networks import DENSITY, Critics, Initialiser, q_values
@@ -43,7 +43,7 @@ class OffPolicyOptions(ActorOptions):
 class WeightedCloningOptions(OffPolicyOptions):
     """Options of a policy that clones logged actions, the better ones more."""
 
-    actor: str = "gaussian"
+    actor: ActorName = "gaussian"
     initialiser: Initialiser = "orthogonal"
     """How layers start, named after the code bases that have it."""
     weight_cap: Positive = 100.0

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from calql.methods import losses
+from calql.methods.actor_options import ActorName
 from calql.methods.base import (
     RATES,
     Carry,
@@ -43,7 +44,7 @@ from calql.system.options import Count, NotNegative
 class TD3Options(OffPolicyOptions):
     """Options of TD3 with a policy kept close to the data; targets move when the policy does."""
 
-    actor: str = "deterministic"
+    actor: ActorName = "deterministic"
     critic_layer_norm: bool = False
     """Layer norm after each hidden layer of the critics."""
     initialiser: Initialiser = "torch"

@@ -174,15 +174,16 @@ def test_a_broken_package_harms_nobody(words: list[str], shown: list[str], torn:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--method", "torn"], f"the method 'torn' {TORN}; mend or uninstall the package that brings it"),
-        (["--actor", "torn"], f"the actor 'torn' {TORN}; mend or uninstall"),
-        (["--task", "half-open"], f"{HALF}: no task is called 'half-open'"),
-        (["--dataset", "half-data"], f"{HALF}: no dataset is called 'half-data'"),
+        (["--method", "torn"], [f"the method 'torn' {TORN}; mend or uninstall the package that brings it"]),
+        (["--actor", "torn"], [f"the actor 'torn' {TORN}; mend or uninstall"]),
+        (["--task", "half-open"], ["no task is called 'half-open'; did you mean", HALF]),
+        (["--dataset", "half-data"], ["no dataset is called 'half-data'; known:", HALF]),
     ],
     ids=" ".join,
 )
-def test_who_names_what_it_brings_is_told(words: list[str], said: str, torn: Path, tmp_path: Path) -> None:
-    assert said in calql(torn, "train", *words, "--explain", cwd=tmp_path, code=2).stderr
+def test_who_names_what_it_brings_is_told(words: list[str], said: list[str], torn: Path, tmp_path: Path) -> None:
+    told = calql(torn, "train", *words, "--explain", cwd=tmp_path, code=2).stderr
+    assert [text for text in said if text not in told] == []
 
 
 class Thing:

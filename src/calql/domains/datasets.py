@@ -24,7 +24,7 @@ def named(source: str) -> Recipe | None:
         return None
     known = all_recipes()
     if source not in known:
-        raise unknown("dataset", source, known, where=DOMAINS.left_out())
+        raise unknown("dataset", source, known, left_out=DOMAINS.left_out())
     return known[source]
 
 

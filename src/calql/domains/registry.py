@@ -59,7 +59,7 @@ def find(kind: str, name: str, part: Callable[[Domain], Mapping[str, Offer]]) ->
     for _, things in DOMAINS.each(part):
         if name in things:
             return things[name]
-    raise unknown(kind, name, offered(part), where=DOMAINS.left_out())
+    raise unknown(kind, name, offered(part), left_out=DOMAINS.left_out())
 
 
 __all__ = [

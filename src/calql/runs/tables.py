@@ -46,8 +46,8 @@ def check_places(method: str) -> None:
     places = {*entry.on, *entry.rewards} - set(DOMAINS)
     tasks = all_tasks() if places else {}
     for place in sorted(places - set(tasks)):
-        where = "; ".join(filter(None, (f"the method '{method}'", DOMAINS.left_out())))
-        raise unknown("domain or task", place, {*DOMAINS, *tasks}, where=where)
+        left_out = DOMAINS.left_out()
+        raise unknown("domain or task", place, {*DOMAINS, *tasks}, where=f"the method '{method}'", left_out=left_out)
 
 
 def _require(options: Mapping[str, Any], known: Iterable[str], where: str) -> None:

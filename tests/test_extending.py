@@ -68,6 +68,11 @@ def test_a_method_of_another_package_trains(site: Path, tmp_path: Path) -> None:
     assert "upper-half" in calql(site, "methods", cwd=tmp_path).stdout
 
 
+def test_a_method_names_a_domain_of_its_own_package(site: Path, tmp_path: Path) -> None:
+    words = ["train", "--task", "corridor-walks", "--method", "upper-half", "--explain"]
+    assert re.search(r"left-out +0.25 +method upper-half on corridor", calql(site, *words, cwd=tmp_path).stdout)
+
+
 def test_options_of_a_method_of_another_package_have_their_range(site: Path, tmp_path: Path) -> None:
     words = ["train", "--task", "point-maze-narrow", "--method", "upper-half", "--explain", "--left-out"]
     assert "0.75" in calql(site, *words, "0.75", cwd=tmp_path).stdout

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 import toy_task as toy
 
 from calql.domains.registry import all_tasks
 from calql.methods import METHODS, PRESETS
+from calql.methods.iql import IQLOptions
 from calql.runs import request, tables
 from calql.runs.request import Choice
 from calql.system.errors import UserError
+from calql.system.options import CountOrZero
 
 
 def test_options_of_a_task() -> None:
@@ -34,6 +36,16 @@ def test_domains_of_a_method(table: dict, monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(UserError, match="no domain or task is called 'antmase'; did you mean 'antmaze'"):
         request.defaults(Choice(method="iql"), toy.task())
     request.defaults(Choice(method="cal-ql"), toy.task())
+
+
+def test_an_option_of_the_runs_name_has_the_runs_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclass(frozen=True)
+    class Other(IQLOptions):
+        seeds: CountOrZero = 0
+
+    monkeypatch.setitem(METHODS._known(), "iql", replace(METHODS["iql"], options=Other))
+    with pytest.raises(UserError, match="--seeds must be at least 0 by the method 'iql', and at least 1 elsewhere"):
+        request.defaults(Choice(method="iql"), toy.task())
 
 
 def test_what_only_some_methods_have_may_be_set_for_all() -> None:

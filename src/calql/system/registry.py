@@ -47,7 +47,7 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
 
         One of another package that cannot be loaded, or of which `part` makes nothing, is left out and is in `broken`.
         """
-        for name in self:
+        for name in list(self):  # what is loaded may register more
             try:
                 made = part(self[name])
             except Exception as error:

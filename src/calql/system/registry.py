@@ -106,7 +106,9 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
 
     def _unusable(self, name: str, error: Exception) -> UserError:
         said = " ".join(str(error).split())
-        return self._refused(name, f"cannot be loaded ({type(error).__name__}: {said})")
+        refused = self._refused(name, f"cannot be loaded ({type(error).__name__}: {said})")
+        refused.__cause__ = error
+        return refused
 
     def _refused(self, name: str, why: str) -> UserError:
         where = f"entry point {self.group}, {name} = {self._points[name].value}"

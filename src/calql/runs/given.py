@@ -1,5 +1,6 @@
-"""What a program hands over as objects, without a name to find them by: a dataset in memory, a function that makes an
-environment. The data are kept in the run folder, the function is noted by where it can be imported from; what neither
+"""Datasets and environment factories passed as Python objects.
+
+The data are kept in the run folder, the function is noted by where it can be imported from; what neither
 serves has to be given again.
 """
 

@@ -1,4 +1,4 @@
-"""Train, resume, evaluate: the run folder and the life of a run in it."""
+"""Start, resume and extend runs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ STOPPED = "stopped: go on with --resume"
 
 @dataclass(frozen=True)
 class Outcome:
-    """Where a run is and whether it came to its end."""
+    """The result of a run: its folder, whether it finished or why not, which seeds diverged, and its evaluations."""
 
     folder: Path
     finished: bool
@@ -73,7 +73,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Watching(Checked):
-    """How a run is followed; none of it changes a result."""
+    """How a run shows its progress (terminal, TensorBoard, W&B) and when it stops; no field changes a result."""
 
     display: Display = Silent()
     tensorboard: bool = False

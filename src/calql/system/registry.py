@@ -1,8 +1,8 @@
-"""Things by name: this package's own, those that installed packages bring, and those registered while a program runs.
+"""Registry of built-in, entry-point and runtime plugins.
 
-Another package brings one by an entry point: its name is the thing's name, its value where the thing is. It is imported
-when it is asked for. Who looks at all of them takes `loadable` or `each`, so that one package that cannot be imported
-harms nobody who does not use it.
+Another package brings one by an entry point: its name is the plugin's name, its value where the plugin is. It is
+imported when it is asked for. Who looks at all of them takes `loadable` or `each`, so that a package that cannot be
+imported harms nobody who does not use it.
 """
 
 from __future__ import annotations

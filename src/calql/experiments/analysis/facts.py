@@ -1,4 +1,4 @@
-"""What a cell says: scores, their price, what happened at the switch, each with its interval over seeds."""
+"""Metrics of one cell of a matrix, with intervals over seeds: scores, regret, and what happened at the switch."""
 
 from __future__ import annotations
 

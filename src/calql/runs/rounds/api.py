@@ -101,7 +101,7 @@ class Rounds:
         round: int | None = None,
         seed: int | None = None,
     ) -> Added:
-        """Check files of new episodes and let them wait for the next round, each episode once.
+        """Check files of new episodes and add them to the queue of the next round; an episode that is known is skipped.
 
         `round` and `seed` say whose policy collected them, where the files do not; by default the present round's.
         """

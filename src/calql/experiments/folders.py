@@ -14,20 +14,18 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
 
 from calql.experiments.cells import DESCRIPTION, LOG, RUN, STATE, Cell, CellStatus, State
 from calql.results.metrics import write_atomically
 from calql.runs.folder import finished
 from calql.runs.stops import CODES
-from calql.system.run_files import CONFIG
+from calql.system.locks import taken
+from calql.system.run_files import CONFIG, LOCK
 
-LOCK = ".lock"
 BUSY = 3  # exit code of a process that found somebody else at work
 
 
@@ -104,21 +102,9 @@ def at_work(folder: Path, wait_s: float = 0.0) -> Iterator[bool]:
     """Hold the folder while working in it; False where somebody else still does after the wait."""
     until = time.monotonic() + wait_s
     with (folder / LOCK).open("a") as lock:
-        while not (free := _locks(lock)) and time.monotonic() < until:
+        while not (free := taken(lock.fileno()) is not False) and time.monotonic() < until:
             time.sleep(0.5)
         yield free
-
-
-def _locks(file: TextIO) -> bool:
-    if sys.platform == "win32":
-        return True
-    import fcntl
-
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def held(folder: Path) -> bool:

@@ -23,12 +23,12 @@ from uuid import uuid4
 
 from calql.engine.checkpoint import whole
 from calql.experiments.cells import RUN, Cell
-from calql.experiments.folders import LOCK, Progress, note_death, prepare, read_progress, write_progress
+from calql.experiments.folders import Progress, note_death, prepare, read_progress, write_progress
 from calql.experiments.launchers.base import Reporter, Stop, Tell, workers_of
 from calql.experiments.launchers.launch import kill, launch
 from calql.system.errors import UserError
 from calql.system.extras import extra
-from calql.system.run_files import CHECKPOINTS
+from calql.system.run_files import CHECKPOINTS, LOCK
 
 POLL_S = 1.0
 TAKEOVER_S = 60.0  # a cell whose worker was lost notices by itself, and leaves its folder

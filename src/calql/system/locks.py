@@ -21,7 +21,7 @@ def taken(file: int) -> bool | None:
 
 
 def waited_for(file: int) -> None:
-    """Lock an open file for this process alone as soon as nobody else holds it; where nothing can be locked, at once."""
+    """Lock an open file for this process alone once nobody else holds it; where nothing can be locked, at once."""
     if sys.platform == "win32":
         return
     import fcntl

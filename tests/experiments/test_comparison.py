@@ -41,7 +41,7 @@ def test_sizes_are_cut_and_kinds_are_kept(name: str) -> None:
         assert changes["online_steps"] == 0
 
 
-@pytest.mark.parametrize(("task", "discrete"), [(comparison.TASK, False), ("cliff-grid-diverse", True)])
+@pytest.mark.parametrize(("task", "discrete"), [(comparison.TASK, False), ("cliff-grid-masked", True)])
 def test_all_that_can_learn_a_task_are_compared_on_it(task: str, discrete: bool) -> None:
     assert [cell.method for cell in comparison.matrix_of("", task=task).cells] == able(discrete)
 

@@ -72,7 +72,7 @@ METHODS = {
         small={"online_steps": 5_000},
         smoke=SMOKE,
         compared=Compared((0.8, 1.0), "the same with fewer steps", CHEAPER),
-        place=2,
+        place=3,
         title="Cal-QL at 20 updates",
     ),
     "cql": Entry(
@@ -82,7 +82,7 @@ METHODS = {
         discrete=DiscreteActorCritic,
         smoke=SMOKE,
         compared=Compared((0.5, 1.0), "solves it, after unlearning first where data are narrow"),
-        place=3,
+        place=2,
         title="CQL",
     ),
     "cql-sac": Entry(

@@ -75,7 +75,7 @@ def _lines(each: Slice) -> list[Line]:
     ]
 
 
-TRUTH_PLACE = 1  # as no method of this figure has
+TRUTH_PLACE = 2  # green, as no method of this figure is
 
 
 def _range(slices: Sequence[Slice]) -> tuple[float, float]:

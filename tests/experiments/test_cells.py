@@ -9,7 +9,7 @@ import pytest
 from reproduce_cells import tiny_cell
 
 from calql.domains.registry import all_tasks, get_task
-from calql.experiments.cells import Cell
+from calql.experiments.cells import TASKS_OWN, Cell
 from calql.experiments.experiment import cells_of
 from calql.experiments.folders import prepare
 from calql.experiments.paper.matrices import EXPERIMENTS, find_experiment
@@ -116,6 +116,19 @@ def test_the_command_of_a_cell_runs_it_alone() -> None:
     assert command_of(cell) == (
         "calql train --task door-binary --method cal-ql --seeds 4 --dual --mixing 0.25 --policy-widths 8 8"
     )
+
+
+def test_a_cell_may_have_another_dataset() -> None:
+    cell = Cell("door-binary", "bc", "small", 1, data="door-binary-cloned")
+    assert command_of(cell).endswith("--seeds 1 --dataset door-binary-cloned")
+    assert "--dataset" not in command_of(dataclasses.replace(cell, data=TASKS_OWN))
+
+
+def test_the_smallest_try_has_what_a_methods_file_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = dataclasses.replace(METHODS["iql"], smoke={"critics": 1})
+    monkeypatch.setitem(METHODS._known(), "iql", entry)  # type: ignore[arg-type]
+    (cell,) = cells_of(EXPERIMENTS["table-scores"], SMOKE, methods=("iql",))
+    assert cell.options["critics"] == 1
 
 
 def test_unknown_names_suggest_the_nearest() -> None:

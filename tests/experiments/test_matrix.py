@@ -12,10 +12,11 @@ import pytest
 from reproduce_cells import tiny_cell
 
 from calql.engine.checkpoint import whole
+from calql.experiments import folders
 from calql.experiments.cells import Cell
 from calql.experiments.estimate import cost_text, size_of
 from calql.experiments.experiment import Experiment, cells_of
-from calql.experiments.folders import Progress, at_work, note_death, prepare, read_progress, status, write_progress
+from calql.experiments.folders import CellProgress, at_work, note_death, prepare, read_progress, status, write_progress
 from calql.experiments.launchers.base import Stop, Tell, workers_of
 from calql.experiments.launchers.launch import kill, launch
 from calql.experiments.launchers.local import LocalEngine
@@ -47,8 +48,8 @@ def _quiet(text: str) -> None: ...
 def test_finished_cells_are_not_run_again_and_failed_ones_are(tmp_path: Path) -> None:
     done, failed, new = tiny_cell("cal-ql"), tiny_cell("cql"), tiny_cell("sac")
     matrix, engine = _matrix(tmp_path, done, failed, new), Noting()
-    write_progress(prepare(matrix.cell_root, done), Progress("finished"))
-    write_progress(prepare(matrix.cell_root, failed), Progress("failed", "no reason"))
+    write_progress(prepare(matrix.cell_root, done), CellProgress("finished"))
+    write_progress(prepare(matrix.cell_root, failed), CellProgress("failed", "no reason"))
     matrix.run(engine, Stop(), _quiet)
     assert engine.asked == [failed, new]
     assert outcome_text(matrix.statuses()).splitlines() == [
@@ -90,14 +91,20 @@ def test_a_stopped_and_a_killed_cell_go_on_to_the_same_end(tmp_path: Path) -> No
 
 def test_a_process_that_dies_without_a_word_is_a_failure(tmp_path: Path) -> None:
     folder = prepare(tmp_path, tiny_cell())
-    write_progress(folder, Progress("running"))
+    write_progress(folder, CellProgress("running"))
     note_death(folder, -9)
-    assert read_progress(folder) == Progress("failed", "its process died (signal 9); see log.txt")
+    assert read_progress(folder) == CellProgress("failed", "its process died (signal 9); see log.txt")
 
 
 def test_two_processes_never_work_in_one_folder(tmp_path: Path) -> None:
     with at_work(tmp_path) as first, at_work(tmp_path) as second:
         assert (first, second) == (True, False)
+
+
+def test_a_folder_is_free_where_nothing_can_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folders, "taken", lambda _: None)
+    with at_work(tmp_path) as free:
+        assert free
 
 
 @pytest.mark.parametrize(

@@ -24,17 +24,18 @@ from calql.experiments.names import method_name
 from calql.experiments.paper.claims import (
     A_HALF,
     A_QUARTER,
+    AT_20,
     DIVERSE,
-    KITCHENS,
+    KITCHEN,
+    MANY_UPDATES,
     MIXING,
     MONTE_CARLO,
     NARROW,
-    NOT_AS_LONG,
+    OTHER_AT_20,
+    OTHERS_MANY_UPDATES,
     OURS,
-    OURS_AT_20,
     PAIR,
     REGRESSED,
-    THEIRS_AT_20,
 )
 from calql.results.statistics import Estimate, Floats, difference, means
 
@@ -55,7 +56,7 @@ class Finding:
 
 def find_claims(cells: Sequence[Facts], tasks: Sequence[str]) -> list[Finding]:
     """Every claim on every one of the tasks that it is about, whether it was run or not."""
-    kitchens = [task for task in tasks if task.startswith(KITCHENS)]
+    kitchens = [task for task in tasks if task.startswith(KITCHEN)]
     found = [_falls(cells, task) for task in tasks]
     found += [_regret(cells, task) for task in tasks]
     found += [each for task in tasks if (each := _lowest(cells, task)) is not None]
@@ -112,7 +113,7 @@ def _regret(cells: Sequence[Facts], task: str) -> Finding:
 def _lowest(cells: Sequence[Facts], task: str) -> Finding | None:
     """Against each other method that was run as long; no where any is below. None where there are none but CQL."""
     claim = "Cal-QL's regret is the lowest of all methods"
-    others = {cell.result.method for cell in cells if cell.result.task == task} - {OURS, *NOT_AS_LONG}
+    others = {cell.result.method for cell in cells if cell.result.task == task} - {OURS, AT_20, OTHER_AT_20}
     pairs = [each for name in others if (each := same_length(cells, task, arm(OURS), arm(name))) is not None]
     if len(pairs) < 2:
         return None
@@ -176,7 +177,7 @@ def _reference(cells: Sequence[Facts], task: str) -> Finding:
 
 def _many_updates(cells: Sequence[Facts], task: str) -> Finding:
     """RLPD starts from nothing, so updates offline are not compared."""
-    choose = arm(*OURS_AT_20), arm(*THEIRS_AT_20)
+    choose = arm(*MANY_UPDATES), arm(*OTHERS_MANY_UPDATES)
     pair = same_length(cells, task, *choose, offline=False)
     return _compared("at 20 updates a step Cal-QL's regret is below RLPD's", task, pair, below)
 

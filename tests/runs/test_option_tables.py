@@ -9,6 +9,7 @@ import toy_task as toy
 
 from calql.domains.registry import all_tasks
 from calql.methods import METHODS, PRESETS
+from calql.methods.entry import Compared
 from calql.methods.iql import IQLOptions
 from calql.runs import request, tables
 from calql.runs.request import Choice
@@ -61,6 +62,13 @@ def test_what_a_method_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="no option is called 'ofline_updates'; did you mean 'offline_updates'"):
         request.defaults(Choice(method="iql"))
     request.defaults(Choice(method="cal-ql"))
+
+
+@pytest.mark.parametrize("table", [{"smoke": {"critic": 2}}, {"compared": Compared((0.2, 1.0), "", {"critic": 2})}])
+def test_what_a_method_is_cut_down_to(table: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS._known(), "iql", replace(METHODS["iql"], **table))
+    with pytest.raises(UserError, match="no option is called 'critic'; did you mean 'critics'"):
+        request.defaults(Choice(method="iql"))
 
 
 def test_what_a_preset_sets(monkeypatch: pytest.MonkeyPatch) -> None:

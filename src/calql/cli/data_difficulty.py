@@ -41,10 +41,10 @@ def difficulty(options: DifficultyOptions) -> int:
 
     for name in options.names:
         recipe(name)  # a wrong name is told before an hour of work
-    scale = measured.Scale(options.updates, options.seeds, options.episodes, options.size)
+    cloning = measured.Cloning(options.updates, options.seeds, options.episodes, options.size)
     root = Path(options.out)
     found = []
     for name in options.names:
-        found = measured.write([measured.measure(name, scale, root, Watching(Progress()))], root / measured.FILE)
+        found = measured.write([measured.measure(name, cloning, root, Watching(Progress()))], root / measured.FILE)
     print(markdown(measured.table(found)))
     return 0

@@ -89,8 +89,8 @@ def _refuse(options: ReproduceOptions, what: str, *names: str) -> None:
 
 def _drawn(options: ReproduceOptions, table: str) -> int:
     """A table holds all that its rendering needs; what else is there to run stands in it as not run."""
-    from calql.experiments.matrix import draw
     from calql.experiments.paper.matrices import find_experiment
+    from calql.experiments.reproduce import draw
 
     _refuse(options, "--table", "tasks", "methods", "set", "seeds", "dry_run", "report_only")
     _tell(f"report: {draw(find_experiment(options.name, also=(THEORY,)), Path(table), Path(options.out))}")
@@ -108,30 +108,32 @@ def _theory(options: ReproduceOptions) -> int:
 
 
 def _matrix(options: ReproduceOptions) -> int:
+    from calql.experiments.experiment import cells_of
     from calql.experiments.launchers.base import Stop
     from calql.experiments.matrix import Matrix, outcome_text
     from calql.experiments.paper.matrices import find_experiment
-    from calql.experiments.paper.scales import cells_of
+    from calql.experiments.reproduce import report
+    from calql.experiments.scales import SCALES
 
     if options.slurm and options.engine != "slurm":
         raise UserError("--slurm means nothing for --engine " + options.engine, mend="add --engine slurm")
-    experiment = find_experiment(options.name, also=(THEORY,))
+    experiment, scale = find_experiment(options.name, also=(THEORY,)), SCALES[options.scale]
     cells = cells_of(
         experiment,
-        options.scale,
+        scale,
         seeds=options.seeds,
         tasks=options.tasks,
         methods=options.methods,
         changes=options.set,
     )
-    matrix = Matrix(experiment, options.scale, cells, Path(options.out))
+    matrix = Matrix(experiment, scale, cells, Path(options.out))
     if options.dry_run:
         return _dry_run(matrix, options)
     stop = Stop.after(options.max_minutes)
     if not options.report_only:
         with stop.on_signals():
             matrix.run(_engine(options), stop, _tell)
-    _tell(f"report: {matrix.report(_tell)}")
+    _tell(f"report: {report(matrix)}")
     statuses = matrix.statuses()
     _tell(outcome_text(statuses))
     return int(any(status.state == "failed" for status in statuses))

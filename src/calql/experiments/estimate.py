@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from calql.data.store import manifest
 from calql.domains.datasets import recipe
 from calql.domains.registry import DOMAINS, get_task
-from calql.experiments.cells import Cell
+from calql.experiments.cells import TASKS_OWN, Cell
 from calql.experiments.launchers.machine import Machine
 from calql.experiments.training import options_of
 from calql.methods import method_entry
@@ -81,7 +81,7 @@ def cost_text(machine: Machine, hours: float, price: float | None) -> str:
 
 
 def _transitions(cell: Cell) -> int | None:
-    if cell.data != "task":
+    if cell.data != TASKS_OWN:
         return None
     try:
         return int(manifest(cell.task)["transitions"])

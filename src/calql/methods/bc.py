@@ -20,7 +20,7 @@ from calql.methods.base import (
     learn,
     traced,
 )
-from calql.methods.entry import Entry
+from calql.methods.entry import Compared, Entry
 from calql.methods.learner_options import Widths
 from calql.networks import DENSITY, DISCRETE, GRADIENTS, Actor, Categorical, Spec, Style, make_actor, make_encoder
 from calql.system.options import Count, Positive, refused
@@ -117,6 +117,7 @@ METHODS = {
         discrete=discrete,
         sets=SETS,
         on={"point-maze": {"policy_rate": 1e-3}},
+        compared=Compared((0.5, 1.0), "clones walks that go everywhere, the goal included"),
         place=14,
         title="BC",
     )

@@ -26,7 +26,7 @@ from calql.methods.base import (
     own_defaults,
     traced,
 )
-from calql.methods.entry import Entry
+from calql.methods.entry import Compared, Entry
 from calql.methods.off_policy import OffPolicy, WeightedCloningOptions, least_q, td_loss
 from calql.networks import (
     DISCRETE,
@@ -219,6 +219,7 @@ METHODS = {
             "point-maze": PER_STEP,
         },
         update_cost=0.4,
+        compared=Compared((0.2, 1.0), "improves slowly: its policy stays with logged actions"),
         place=9,
         title="IQL",
     )

@@ -28,6 +28,17 @@ Widths = Annotated[tuple[int, ...], FROM_ONE, tyro.conf.arg(metavar="INT [INT ..
 LogStdRange = Annotated[tuple[float, float], Range(ordered=True)]
 
 
+SMOKE = {  # what a try of some seconds has at most
+    "critics": 2,
+    "target_subset": 2,
+    "sampled_actions": 2,
+    "backup_actions": 2,
+    "critic_steps": 4,
+    "critic_steps_online": 4,
+    "penalised_critics": 2,
+}
+
+
 @dataclass(frozen=True)
 class ActorCriticOptions(ActorOptions):
     """Options of the learner. The defaults are the authors' code on AntMaze (preset `paper`)."""

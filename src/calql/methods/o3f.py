@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from calql.methods.base import Carry, TimeStep, Transitions, own_defaults
-from calql.methods.entry import Entry
+from calql.methods.entry import Compared, Entry
 from calql.methods.td3_bc import TD3BC, TD3BCOptions, TD3State, of_actor
 from calql.networks import ActionDistribution, Actor, Critics, draws, q_values
 from calql.system.options import Count, Finite, NotNegative
@@ -96,6 +96,8 @@ METHODS = {
         },
         update_cost=0.6,
         small={"candidates": 20},
+        smoke={"critics": 2, "candidates": 2},
+        compared=Compared((0.2, 1.0), "TD3+BC with better data online"),
         place=12,
         title="O3F",
     )

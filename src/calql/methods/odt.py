@@ -28,7 +28,7 @@ from calql.methods.base import (
     require,
     traced,
 )
-from calql.methods.entry import Entry
+from calql.methods.entry import Compared, Entry
 from calql.methods.optimise import ADAM, clip_by_norm, descend, trusted
 from calql.networks import Precision, Spec, make_encoder
 from calql.networks.transformer import INSIDE, DecisionTransformer
@@ -306,6 +306,8 @@ METHODS = {
         },
         update_cost=20.0,
         small={"width": 256, "offline_updates": 2_000, "updates_per_episode": 30, "warmup_updates": 1_000},
+        smoke={"width": 8, "layers": 1, "heads": 1, "training_context": 5, "warmup_updates": 10},
+        compared=Compared((0.5, 1.0), "asked for the return of a success, it clones what led to one"),
         place=13,
         title="ODT",
     )

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from calql.data.rewards import RewardRule
 from calql.methods import losses
 from calql.methods.base import Metrics, Transitions, own_defaults
-from calql.methods.entry import Entry
+from calql.methods.entry import Compared, Entry
 from calql.methods.learner_options import Widths
 from calql.methods.off_policy import least_q
 from calql.methods.td3_bc import TD3BC, TD3Options, TD3State
@@ -149,6 +149,7 @@ METHODS = {
             },
         },
         rewards={"antmaze": RewardRule(scale=100.0, failure=0.0)},
+        compared=Compared((0.3, 1.0), "TD3 with penalties on both sides"),
         place=17,
         title="ReBRAC",
     )

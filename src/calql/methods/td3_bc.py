@@ -22,7 +22,7 @@ from calql.methods.base import (
     own_defaults,
     traced,
 )
-from calql.methods.entry import Entry
+from calql.methods.entry import Compared, Entry
 from calql.methods.off_policy import OffPolicy, OffPolicyOptions, least_q, td_loss
 from calql.networks import (
     GRADIENTS,
@@ -240,6 +240,7 @@ METHODS = {
             "point-maze": {"policy_widths": (64, 64), "critic_widths": (64, 64), "policy_rate": 1e-3},
         },
         update_cost=0.4,
+        compared=Compared((0.2, 1.0), "held to data that go everywhere"),
         place=11,
         title="TD3+BC",
     )

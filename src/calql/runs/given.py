@@ -34,6 +34,20 @@ NAMES = "names"  # of what observations are made of
 COLUMNS = ("observations", "actions", "rewards", "next_observations", "terminals", "truncated")
 
 
+def require_kinds(dataset: Any, env: Any) -> None:
+    """What Python lets through and no file or command line would."""
+    if dataset is not None and not isinstance(dataset, str | Path | Dataset):
+        raise UserError(
+            f"the dataset is a {type(dataset).__name__}",
+            mend="give a file's name, or a calql.data.Dataset; calql.data.from_d4rl_arrays makes one of arrays by name",
+        )
+    if env is not None and not isinstance(env, str) and not callable(env):
+        raise UserError(
+            f"the environment is a {type(env).__name__}",
+            mend="give its Gymnasium name, or a function without arguments that makes one",
+        )
+
+
 def to_keep(data: Dataset | None, asked: bool | None) -> Dataset | None:
     """The data that go into the run folder; large ones only if asked for."""
     if data is None or asked is False:

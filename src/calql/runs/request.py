@@ -55,6 +55,9 @@ class Choice(Checked):
         return Reading(self.columns, self.observations, self.reward, self.drop_bad_episodes)
 
 
+CHOSEN = tuple(field.name for field in dataclasses.fields(Choice))
+
+
 def defaults(choice: Choice, task: Task | None = None) -> tuple[RunOptions, Any]:
     """The run and method options that apply before the user sets any."""
     found = resolve(choice, task)

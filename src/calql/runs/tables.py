@@ -24,6 +24,8 @@ def check_method(name: str) -> None:
     _require(entry.sets, known, f"what the method '{name}' sets")
     _require(entry.original, known, f"preset 'original' of the method '{name}'")
     _require(entry.small, known, f"the method '{name}' at the scale 'small'")
+    _require(entry.smoke, known, f"the method '{name}' at the scale 'smoke'")
+    _require({} if entry.compared is None else entry.compared.options, known, f"the method '{name}' in calql compare")
     for where, options in entry.on.items():
         _require(options, known, f"the method '{name}' on {where}")
 

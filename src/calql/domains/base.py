@@ -19,6 +19,7 @@ from calql.domains.checks import Certifier
 from calql.domains.scene import Scene
 
 Score = Callable[[Sequence[EpisodeSummary]], float]
+DataSource = str | Callable[[], Dataset]  # the name of a dataset that has a recipe, or what gives the data
 Rectangle = tuple[float, float, float, float]  # x0, y0, x1, y1
 
 
@@ -81,13 +82,13 @@ class Task:
     domain: str
     summary: str  # one line, for `calql tasks`
     make_env: Callable[[], gymnasium.Env[Any, Any]]  # picklable; reset(seed=...) must determine the episode
-    load_data: Callable[[], Dataset]  # cached or built on the spot; recorded rewards
+    data: DataSource  # recorded rewards
     episode_limit: int
     score: Score
     rewards: RewardRule
     protocol: Protocol
     reference: str = "monte-carlo"
-    held_out_data: Callable[[], Dataset] | None = None  # logged like the data but never trained on
+    held_out: DataSource | None = None  # logged like the data but never trained on
     options: Mapping[str, Any] = field(default_factory=dict)  # of the run or of methods; whoever has them takes them
     machine: str = ""  # the machine that the following fit, in words
     fitted: Mapping[str, Any] = field(default_factory=dict)  # above what a method sets

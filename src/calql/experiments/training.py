@@ -52,7 +52,7 @@ def _experiment(cell: Cell, here: Mapping[str, Any], dataset: Path | None) -> Pr
     task, data, notes = request.resolve_task(choice)
     run, learner = options_of(cell, here)
     if dataset is not None:
-        task = replace(task, held_out_data=None)
+        task = replace(task, held_out=None)
     return preparation.prepare(choice, task, data, run, learner, notes)
 
 

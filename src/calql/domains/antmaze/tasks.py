@@ -14,7 +14,6 @@ from calql.data.rewards import RewardRule
 from calql.domains.antmaze.env import CELL, MAZES, AntMazeEnv, cells, centre, middle_goal
 from calql.domains.base import Protocol, StateMap, Task, success_rate
 from calql.domains.common.planes import over_maze
-from calql.domains.datasets import load
 
 OPTIONS: Mapping[str, Any] = {
     "policy_widths": (256, 256),
@@ -50,7 +49,7 @@ def _task(name: str, maze: str, summary: str, limit: int = 1000) -> Task:
         domain="antmaze",
         summary=summary,
         make_env=partial(AntMazeEnv, maze, max_steps=limit),
-        load_data=partial(load, name),
+        data=name,
         episode_limit=limit,
         score=success_rate,  # D4RL's normalised return: 0 to 1, and a success ends the episode with 1
         rewards=RewardRule(scale=10.0, shift=-5.0, failure=0.0),

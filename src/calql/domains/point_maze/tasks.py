@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from calql.data import Dataset
 from calql.data.rewards import RewardRule
-from calql.domains import datasets as recipes
 from calql.domains.base import Protocol, StateMap, Task, success_rate
 from calql.domains.common.planes import Cell, over_maze
 from calql.domains.point_maze.data import cell_of
@@ -73,8 +72,8 @@ def _task(
         domain="point-maze",
         summary=summary,
         make_env=PointMaze,
-        load_data=partial(recipes.load, name),
-        held_out_data=partial(recipes.load, f"point-maze-{held_out}-held-out"),
+        data=name,
+        held_out=f"point-maze-{held_out}-held-out",
         episode_limit=EPISODE_LIMIT,
         score=success_rate,
         rewards=RewardRule(scale=10.0, shift=-5.0, failure=0.0),

@@ -12,9 +12,9 @@ import pytest
 from toy_task import tiny
 
 from calql.data import Dataset
-from calql.domains.antmaze import tasks as antmaze
+from calql.domains.antmaze.maze import maze
 from calql.domains.base import StateMap
-from calql.domains.point_maze.tasks import state_map
+from calql.domains.point_maze.maze import MAZE
 from calql.engine.maps import BEFORE, END, Maps, states_of
 from calql.engine.program import Program
 from calql.networks import Spec
@@ -74,7 +74,7 @@ def test_states_are_those_where_the_agent_can_be() -> None:
 
 
 def test_the_point_maze_is_gone_through_with_the_velocities_of_its_data() -> None:
-    found = state_map(logged(4))
+    found = MAZE.state_map(logged(4))
     assert found.observations.shape == (25, 35, 4)
     assert found.free.sum() == 11 * 25  # free cells, of five by five states each
     np.testing.assert_allclose(found.x[[0, -1]], [-3.4, 3.4])
@@ -90,7 +90,7 @@ def test_the_point_maze_is_gone_through_with_the_velocities_of_its_data() -> Non
 
 
 def test_the_ant_maze_has_its_goal_where_data_are_labelled() -> None:
-    found = antmaze.state_map("umaze", logged(29))
+    found = maze("umaze").state_map(logged(29))
     assert found.start == (0.0, 0.0)
     assert found.goal == (0.75, 8.75)
     assert found.observations.shape == (25, 25, 29)

@@ -16,11 +16,10 @@ from calql.data import Dataset
 from calql.data.rewards import EpisodeSummary, RewardRule
 from calql.data.store import Recipe
 from calql.domains.checks import Certifier
-from calql.domains.scene import Scene
+from calql.domains.scene import Point, Rectangle, Scene
 
 Score = Callable[[Sequence[EpisodeSummary]], float]
 DataSource = str | Callable[[], Dataset]  # the name of a dataset that has a recipe, or what gives the data
-Rectangle = tuple[float, float, float, float]  # x0, y0, x1, y1
 
 
 def success_rate(episodes: Sequence[EpisodeSummary]) -> float:
@@ -70,8 +69,8 @@ class StateMap:
     observations: NDArray[np.float32]  # [row, column, ...]
     free: NDArray[np.bool_]  # [row, column]: where the agent can be
     walls: tuple[Rectangle, ...] = ()
-    start: tuple[float, float] | None = None
-    goal: tuple[float, float] | None = None
+    start: Point | None = None
+    goal: Point | None = None
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from calql.domains.antmaze.env import (
     EVALUATION_GOALS,
     MAZES,
     AntMazeEnv,
-    Cell,
     Point,
     cells,
     centre,
@@ -29,6 +28,7 @@ from calql.domains.antmaze.env import (
     middle_goal,
     reached,
 )
+from calql.domains.common.mazes import Square
 from calql.domains.common.parallel import ordered_map
 from calql.domains.common.policies import Policy, load_policy
 from calql.domains.common.rollout import episode_rng, gather, stream_of
@@ -48,8 +48,8 @@ class Plan:
     """Where the trajectories of a set start and what they head for."""
 
     maze: str
-    starts: tuple[Cell, ...] | None  # None: the environment's own start
-    goals: tuple[Cell, ...] | None  # None: always the one evaluation goal
+    starts: tuple[Square, ...] | None  # None: the environment's own start
+    goals: tuple[Square, ...] | None  # None: always the one evaluation goal
     steps: int = 1000
     stops: bool = False  # at the goal, as the environment does
 
@@ -78,13 +78,13 @@ def plan(maze: str, kind: str) -> Plan:
 
 
 @cache
-def next_cells(maze: str) -> dict[tuple[Cell, Cell], Cell]:
+def next_cells(maze: str) -> dict[tuple[Square, Square], Square]:
     """(where, target) -> the next cell on a shortest path; walls are entries too, as places to leave.
 
     Positions count as the cell whose centre is below them in x and y, so an ant can be "in" a wall.
     """
     free = set(cells(maze, "0RG"))
-    table: dict[tuple[Cell, Cell], Cell] = {}
+    table: dict[tuple[Square, Square], Square] = {}
     for target in free:
         table[target, target] = target
         frontier = [target]
@@ -100,7 +100,7 @@ def next_cells(maze: str) -> dict[tuple[Cell, Cell], Cell]:
     return table
 
 
-def cell_of(xy: NDArray[Any]) -> Cell:
+def cell_of(xy: NDArray[Any]) -> Square:
     """D4RL's rounding: towards the start in x and y."""
     return int(1 + max(xy[1], 1e-4) / CELL), int(1 + max(xy[0], 1e-4) / CELL)
 

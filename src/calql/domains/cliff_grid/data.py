@@ -7,11 +7,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calql.data.dataset import Dataset, concatenate
 from calql.data.store import BuildContext, Recipe
 from calql.domains.cliff_grid.env import LEDGE, MOVES, CliffGrid, allowed, cells, moved, place
+from calql.domains.common.mazes import Square
+from calql.domains.common.rollout import earned
 
 EPISODES, HELD_OUT_EPISODES = 100, 20
 
@@ -71,20 +72,16 @@ def _action(env: CliffGrid, rng: np.random.Generator, far: dict[Square, int]) ->
     return int(rng.choice(np.flatnonzero(np.array(towards) == min(towards))))
 
 
-def successes(dataset: Dataset) -> NDArray[np.bool_]:
-    return np.add.reduceat(dataset.rewards, dataset.episode_starts) > 0
-
-
 def _recipes(name: str, *, masked: bool, summary: str) -> tuple[Recipe, Recipe]:
     made = partial(walks, masked=masked)
     return (
-        Recipe(name, 1, made, summary=summary, success=successes),
+        Recipe(name, 1, made, summary=summary, success=earned),
         Recipe(
             f"{name}-held-out",
             1,
             partial(made, episodes=HELD_OUT_EPISODES, purpose=1),
             summary="the same, never trained on",
-            success=successes,
+            success=earned,
             variant_of=name,
         ),
     )

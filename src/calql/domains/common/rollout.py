@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from calql.data.dataset import Dataset, concatenate
+from calql.data.dataset import Bools, Dataset, concatenate
 from calql.data.store import BuildContext
 from calql.domains.common.parallel import ordered_map
 from calql.domains.common.policies import Policy
@@ -87,6 +87,11 @@ def pack(rows: Iterator[Row]) -> Dataset:
         ends,
         truncated,
     )
+
+
+def earned(dataset: Dataset) -> Bools:
+    """Whether each episode was ever paid, where a step pays nothing or 1."""
+    return np.add.reduceat(dataset.rewards, dataset.episode_starts) > 0
 
 
 def collect(

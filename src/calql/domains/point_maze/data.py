@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from calql.data.dataset import Dataset, concatenate
 from calql.data.store import BuildContext, Recipe
 from calql.domains.common.mazes import Square
+from calql.domains.common.rollout import earned
 from calql.domains.point_maze.env import GOAL_RADIUS, U_TURN, PointMaze
 from calql.domains.point_maze.maze import GOAL, START
 
@@ -117,22 +118,18 @@ def _walk(
     )
 
 
-def successes(dataset: Dataset) -> NDArray[np.bool_]:
-    return np.add.reduceat(dataset.rewards, dataset.episode_starts) > 0
-
-
 RECIPES = {
     recipe.name: recipe
     for recipe in (
-        Recipe("point-maze-narrow", 1, narrow, summary="one start, one goal, always solved", success=successes),
-        Recipe("point-maze-quick", 1, narrow, summary="the data of point-maze-narrow", success=successes),
-        Recipe("point-maze-diverse", 1, diverse, summary="any start, any goal, relabelled", success=successes),
+        Recipe("point-maze-narrow", 1, narrow, summary="one start, one goal, always solved", success=earned),
+        Recipe("point-maze-quick", 1, narrow, summary="the data of point-maze-narrow", success=earned),
+        Recipe("point-maze-diverse", 1, diverse, summary="any start, any goal, relabelled", success=earned),
         Recipe(
             "point-maze-narrow-held-out",
             1,
             partial(narrow, episodes=HELD_OUT_EPISODES, purpose=2),
             summary="as narrow, never trained on",
-            success=successes,
+            success=earned,
             variant_of="point-maze-narrow",
         ),
         Recipe(
@@ -140,7 +137,7 @@ RECIPES = {
             1,
             partial(diverse, episodes=HELD_OUT_EPISODES, purpose=3),
             summary="as diverse, never trained on",
-            success=successes,
+            success=earned,
             variant_of="point-maze-diverse",
         ),
     )

@@ -22,7 +22,7 @@ def policy() -> Policy:
 def test_it_imitates_on_raw_observations(policy: Policy) -> None:
     error = policy.mode(OBSERVATIONS) - ACTIONS
     assert np.sqrt(np.mean(error**2)) < 0.1 * ACTIONS.std()
-    assert (policy.observation_size, policy.action_size) == (3, 2)
+    assert (len(policy.hidden[0][0]), policy.action_size) == (3, 2)
 
 
 def test_its_noise_is_as_asked(policy: Policy) -> None:

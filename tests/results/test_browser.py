@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from synthetic_runs import make_run, page_of
 
-from browsing import PHONE, WIDE, browser, opened
+from browsing import PHONE, WIDE, opened
 
-__all__ = ["browser"]  # a fixture
 ARMS = ("calibrate=true", "calibrate=false")
 GIF = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")
 MOMENTS = ("before the switch", "after the first updates", "at the end")

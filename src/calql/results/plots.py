@@ -15,7 +15,7 @@ from calql.methods.vocabulary import (
     BEHAVIOUR_VALUE,
     BOUND_RATE,
     FQE_VALUE,
-    in_family,
+    by_part,
     of_panel,
 )
 from calql.methods.vocabulary import Panel as Family
@@ -108,11 +108,8 @@ def calibration(runs: Runs) -> Sequence[Panel]:
 
 def bound_rate(runs: Runs) -> Sequence[Panel]:
     """Share of the policy's actions whose Q is below the reference value, for each source of actions."""
-    titles = {"policy": "Bound rate, actions at s", "next": "Bound rate, actions at s′"}
-    names = in_family(BOUND_RATE, {name for run in runs.runs for row in run.rows for name in row})
-    sources = sorted({name.rsplit("/", 1)[1] for name in names}, key=lambda source: (source != "policy", source))
-    found = {source: [name for name in names if name.endswith(f"/{source}")] for source in sources}
-    return [_bound_rate(titles.get(each, f"Bound rate, {each}"), runs, found[each]) for each in sources]
+    names = {name for run in runs.runs for row in run.rows for name in row}
+    return [_bound_rate(title, runs, critics) for title, critics in by_part(BOUND_RATE, names).items()]
 
 
 def _bound_rate(title: str, runs: Runs, critics: Sequence[str]) -> Panel:

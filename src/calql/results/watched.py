@@ -21,7 +21,6 @@ from calql.results.runs import Run, read_runs
 from calql.system.errors import UserError
 from calql.system.run_files import CONFIG, FILM_LIST, FILMS, MAPS, METRICS, MOMENTS, SPEED, STATUS, calibration
 
-LIVE = interactive.HERE / "templates" / "live.js"
 READ = (CONFIG, METRICS, SPEED, STATUS, MAPS, *map(calibration, MOMENTS), f"{FILMS}/{FILM_LIST}")
 LEAST_PAUSE_S = 1.5  # between two pages
 SHARE = 0.1  # of the time: no more goes into making pages

@@ -30,10 +30,6 @@ class Policy:
     squashed: bool  # tanh after sampling
 
     @property
-    def observation_size(self) -> int:
-        return int((self.hidden[0] if self.hidden else self.mean)[0].shape[0])
-
-    @property
     def action_size(self) -> int:
         return int(self.mean[1].shape[0])
 

@@ -145,7 +145,7 @@ class Program:
             return jax.tree.map(lambda new, old: jnp.where(left > 0, new, old), after, learning)
 
         leaves, structure = jax.tree.flatten(learning)
-        together = scalars.together(leaves)
+        together = scalars.together(leaves if len(due) == 1 else [])
 
         def step(index: jax.Array, packed: scalars.Arrays) -> scalars.Arrays:
             learning = jax.tree.unflatten(structure, scalars.apart(packed, together))

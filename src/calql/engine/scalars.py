@@ -22,9 +22,7 @@ class Together(NamedTuple):
 
 
 def together(leaves: Arrays) -> Together:
-    """Those that are one number a seed, of four bytes; of several seeds none."""
-    if not leaves or len(leaves[0]) != 1:
-        return Together((), ())
+    """Those that are one number a seed, of four bytes."""
     found = [(place, leaf.dtype) for place, leaf in enumerate(leaves) if leaf.ndim == 1 and leaf.dtype.itemsize == 4]
     return Together(tuple(place for place, _ in found), tuple(kind for _, kind in found))
 

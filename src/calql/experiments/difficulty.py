@@ -22,7 +22,7 @@ from calql.domains import datasets as recipes
 from calql.domains.registry import get_task
 from calql.experiments.paper.datasets import known_datasets
 from calql.experiments.paper.numbers import locomotion_table, main_table
-from calql.experiments.tables import Cell, Table
+from calql.experiments.tables import Table, TableCell
 from calql.results.metrics import write_atomically
 from calql.results.runs import read_run
 from calql.results.summary import summarise
@@ -176,18 +176,18 @@ def table(found: Sequence[Difficulty]) -> Table:
     return Table("data", "Datasets", HEADS, [_line(each) for each in found], note=note)
 
 
-def _line(each: Difficulty) -> list[Cell]:
+def _line(each: Difficulty) -> list[TableCell]:
     known = known_datasets().get(each.task) if each.dataset == each.task else None
     return [
-        Cell(each.dataset),
-        Cell(f"{each.transitions:,}{' (a part)' if each.size else ''}", value=each.transitions),
-        Cell(f"{each.trajectories:,}", value=each.trajectories),
-        Cell("" if each.successes is None else f"{each.successes:,}", value=each.successes),
-        Cell(f"{each.mean_return:.1f}", value=each.mean_return),
-        Cell(f"{np.mean(each.scores):.2f} ± {each.spread:.2f}", value=float(np.mean(each.scores))),
-        Cell("" if known is None else known.data),
-        Cell("" if known is None or known.cloning is None else f"{known.cloning:.2f}"),
-        Cell("" if known is None else _before(each.task)),
+        TableCell(each.dataset),
+        TableCell(f"{each.transitions:,}{' (a part)' if each.size else ''}", value=each.transitions),
+        TableCell(f"{each.trajectories:,}", value=each.trajectories),
+        TableCell("" if each.successes is None else f"{each.successes:,}", value=each.successes),
+        TableCell(f"{each.mean_return:.1f}", value=each.mean_return),
+        TableCell(f"{np.mean(each.scores):.2f} ± {each.spread:.2f}", value=float(np.mean(each.scores))),
+        TableCell("" if known is None else known.data),
+        TableCell("" if known is None or known.cloning is None else f"{known.cloning:.2f}"),
+        TableCell("" if known is None else _before(each.task)),
     ]
 
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from calql.results.panels import Line, Panel, Range
-from calql.results.runs import Calibration, Floats, Run
+from calql.results.runs import Calibration, Floats, RecordedRun
 from calql.system.run_files import MOMENTS
 
 CLOUD, BINS = 600, 12  # states that are shown by themselves, and bins of equal size over all of them
 
 
-def calibration_panels(runs: Sequence[Run], looks: Sequence[tuple[str, int]]) -> list[Panel]:
+def calibration_panels(runs: Sequence[RecordedRun], looks: Sequence[tuple[str, int]]) -> list[Panel]:
     """A panel a moment, all on one scale; each run with its name and the place of its colour."""
     moments = [moment for moment in MOMENTS if any(moment in run.calibration for run in runs)]
     if not moments:
@@ -30,7 +30,7 @@ def calibration_panels(runs: Sequence[Run], looks: Sequence[tuple[str, int]]) ->
     ]  # fmt: skip
 
 
-def _at(moment: str, runs: Sequence[Run], looks: Sequence[tuple[str, int]]) -> list[Line]:
+def _at(moment: str, runs: Sequence[RecordedRun], looks: Sequence[tuple[str, int]]) -> list[Line]:
     return [
         line
         for run, (name, place) in zip(runs, looks, strict=True)
@@ -52,7 +52,7 @@ def _of_run(found: Calibration, name: str, place: int) -> list[Line]:
     return [cloud, Line(name, place, centres, means, low, high, "joined")]
 
 
-def _states(moment: str, runs: Sequence[Run]) -> str:
+def _states(moment: str, runs: Sequence[RecordedRun]) -> str:
     kinds = {run.calibration[moment].held_out for run in runs if moment in run.calibration}
     return " and ".join(name for name, held_out in (("held-out", True), ("training", False)) if held_out in kinds)
 

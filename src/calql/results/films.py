@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from calql.results.arms import known_as
 from calql.results.html import ours
-from calql.results.runs import Run
+from calql.results.runs import RecordedRun
 from calql.system.errors import UserError, shown
 from calql.system.run_files import FILM_LIST, FILMS
 
@@ -73,7 +73,7 @@ def _checked(folder: Path, each: Mapping[str, Any]) -> Film:
     return Film(path, str(each["title"]), str(each["arm"]), str(each["moment"]), int(each["seed"]))
 
 
-def films_of(run: Run, films: Sequence[Film], page: Path | None, budget: int) -> tuple[list[Shown], int]:
+def films_of(run: RecordedRun, films: Sequence[Film], page: Path | None, budget: int) -> tuple[list[Shown], int]:
     """What a page shows of them, in their order, and what is left of the budget; the small ones come in first."""
     sizes = sorted((film.path.stat().st_size, place) for place, film in enumerate(films))
     inside = set()
@@ -84,7 +84,7 @@ def films_of(run: Run, films: Sequence[Film], page: Path | None, budget: int) ->
     return [_shown(film, run, page, embedded=place in inside) for place, film in enumerate(films)], budget
 
 
-def _shown(film: Film, run: Run, page: Path | None, *, embedded: bool) -> Shown:
+def _shown(film: Film, run: RecordedRun, page: Path | None, *, embedded: bool) -> Shown:
     kind = KINDS[film.path.suffix.lower()]
     who = shown(known_as(run.config, film.arm)) if film.arm else ""
     when = {"before": "before fine-tuning", "after": "after fine-tuning"}.get(film.moment, film.moment)

@@ -17,19 +17,19 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """What stands in one place of a table."""
 
     text: str
     below: str = ""  # a second, fainter line
-    value: str | None = None  # what it sorts by, where its text will not do; empty ones come last
+    value: float | str | None = None  # what it sorts by, where its text will not do; empty ones come last
     css: str = ""
     hint: str = ""  # shown where the mouse rests
     dot: str = ""  # a colour
     badge: str = ""
 
 
-Row = Sequence[Cell]
+Row = Sequence[TableCell]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Card:
 
 
 def row(*texts: str) -> Row:
-    return [Cell(text) for text in texts]
+    return [TableCell(text) for text in texts]
 
 
 def ours(markup: str) -> Markup:

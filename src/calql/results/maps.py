@@ -15,7 +15,7 @@ from markupsafe import Markup
 from calql.results import interactive
 from calql.results.arms import known_as
 from calql.results.interactive import INK, Trace
-from calql.results.runs import Floats, Run
+from calql.results.runs import Floats, RecordedRun
 from calql.system.errors import UserError, shown
 from calql.system.run_files import MAPS
 
@@ -109,7 +109,7 @@ def _point(value: Any) -> list[float] | None:
     return [x, y]
 
 
-def drawn(maps: Maps, run: Run, *, prefix: str = "") -> Drawn:
+def drawn(maps: Maps, run: RecordedRun, *, prefix: str = "") -> Drawn:
     """Arms as rows, moments as columns, each in the order of the file."""
     arms = list(dict.fromkeys(each.arm for each in maps.panels))
     moments = list(dict.fromkeys(each.moment for each in maps.panels))

@@ -23,7 +23,7 @@ from calql.results.calibration import calibration_panels
 from calql.results.curves import Column, column, mean_of
 from calql.results.lines import like, mean_line, seed_lines
 from calql.results.panels import INK_PLACE, Kind, Line, Panel, Sheet, unit_range
-from calql.results.runs import Run, labels
+from calql.results.runs import RecordedRun, labels
 from calql.results.timeline import Timeline
 
 MEAN, REFERENCE, LOGGED = "mean over seeds", "return-to-go of the data", "logged behaviour"
@@ -33,12 +33,12 @@ MEAN, REFERENCE, LOGGED = "mean over seeds", "return-to-go of the data", "logged
 class Runs:
     """Runs of one task, with their names; the place of a run is its colour. Alone, each seed has its own."""
 
-    runs: Sequence[Run]
+    runs: Sequence[RecordedRun]
     names: Sequence[str]
     timeline: Timeline
 
     @staticmethod
-    def of(runs: Sequence[Run]) -> Runs:
+    def of(runs: Sequence[RecordedRun]) -> Runs:
         return Runs(runs, labels(runs), Timeline.of(runs))
 
     @property
@@ -191,7 +191,7 @@ PLOTS = (
 )  # fmt: skip
 
 
-def sheets(runs: Sequence[Run]) -> list[Sheet]:
+def sheets(runs: Sequence[RecordedRun]) -> list[Sheet]:
     """Every figure that these runs of one task have numbers for."""
     shown = Runs.of(runs)
     made = ((plot, [panel for panel in plot.make(shown) if panel.lines]) for plot in PLOTS)

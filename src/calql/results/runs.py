@@ -30,7 +30,7 @@ class Calibration:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class RecordedRun:
     """What a run folder holds. Any part but the config may still be missing while the run goes on."""
 
     folder: Path
@@ -84,18 +84,18 @@ class Run:
         return [row for row in self.rows if row["seed"] == seed]
 
 
-def read_runs(folder: Path | str) -> list[Run]:
+def read_runs(folder: Path | str) -> list[RecordedRun]:
     """A run folder, whole or in the making; of a sweep its arms, each as a run of its own."""
     return arms_apart(_read(Path(folder)))
 
 
-def arms_apart(whole: Run) -> list[Run]:
+def arms_apart(whole: RecordedRun) -> list[RecordedRun]:
     """The arms of a sweep, each as a run of its own; a run without arms by itself."""
     arms = arms_of(whole.config)
     return [_of_arm(whole, arm, place, arms[arm]) for place, arm in enumerate(arms)] or [whole]
 
 
-def read_run(folder: Path | str) -> Run:
+def read_run(folder: Path | str) -> RecordedRun:
     """A folder of a single run."""
     runs = read_runs(folder)
     if len(runs) > 1:
@@ -103,7 +103,7 @@ def read_run(folder: Path | str) -> Run:
     return runs[0]
 
 
-def _of_arm(whole: Run, arm: str, place: int, sets: Mapping[str, Any]) -> Run:
+def _of_arm(whole: RecordedRun, arm: str, place: int, sets: Mapping[str, Any]) -> RecordedRun:
     """What a run with the arm's options alone would have left; seeds of an arm stand together in arrays."""
     seeds = slice(place * len(whole.seeds), (place + 1) * len(whole.seeds))
     return replace(
@@ -115,14 +115,14 @@ def _of_arm(whole: Run, arm: str, place: int, sets: Mapping[str, Any]) -> Run:
     )
 
 
-def _read(place: Path) -> Run:
+def _read(place: Path) -> RecordedRun:
     if not place.is_dir():
         raise UserError("no such run folder", where=str(place), mend="give the folder that 'calql train' printed")
     if not (place / CONFIG).is_file():
         raise UserError(f"not a run folder: it holds no {CONFIG}", where=str(place), mend="give the folder of one run")
     refuse_links(place)
     found = {moment: _calibration(place / calibration(moment)) for moment in MOMENTS}
-    return Run(
+    return RecordedRun(
         folder=place,
         config=_config(place / CONFIG),
         rows=[row for row in read_rows(place / METRICS) if {"seed", "phase", "score"} <= row.keys()],
@@ -132,7 +132,7 @@ def _read(place: Path) -> Run:
     )
 
 
-def labels(runs: Sequence[Run]) -> list[str]:
+def labels(runs: Sequence[RecordedRun]) -> list[str]:
     """Shortest names that tell the runs apart: the method, with the task, else the folder."""
     for name in (
         lambda run: run.method,

@@ -17,7 +17,7 @@ from typing import Any
 
 from calql.results import html, interactive
 from calql.results.page import Material, report_page
-from calql.results.runs import Run, read_runs
+from calql.results.runs import RecordedRun, read_runs
 from calql.system.errors import UserError
 from calql.system.run_files import CONFIG, FILM_LIST, FILMS, MAPS, METRICS, MOMENTS, SPEED, STATUS, calibration
 
@@ -83,7 +83,7 @@ class Watched:
         return Page(text, hashlib.sha256(main.encode()).hexdigest()[:24])
 
 
-def _runs(folder: Path) -> Sequence[Run]:
+def _runs(folder: Path) -> Sequence[RecordedRun]:
     """None where there is nothing to read yet, or no more."""
     try:
         return read_runs(folder)

@@ -1,4 +1,4 @@
-"""Maps of Q: the plane of states, the panels of each moment, and what a kill leaves of them."""
+"""Maps of Q: the plane of states, the panels of each checkpoint, and what a kill leaves of them."""
 
 from __future__ import annotations
 
@@ -44,22 +44,31 @@ def test_panels_hold_q_by_rows_and_null_in_walls(tmp_path: Path) -> None:
     assert found["walls"] == [[1.5, 4.5, 2.5, 5.5]]
     assert (found["start"], found["goal"]) == ([0.0, 5.0], [2.0, 6.0])
     rows = [[1.23, -2.0, None], [3.0, 4.0, None]]
-    assert found["panels"] == [{"arm": "calibrate=true", "moment": BEFORE, "seed": 3, "values": rows}]
+    assert found["panels"] == [{"arm": "calibrate=true", "checkpoint": BEFORE, "seed": 3, "values": rows}]
 
 
-def test_a_moment_that_comes_again_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+def test_a_checkpoint_that_comes_again_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
     numbers = np.arange(5.0)
     Maps(tmp_path, plane()).add(BEFORE, {0: numbers, 1: numbers})
     Maps(tmp_path, plane()).add(END, {0: numbers})
     Maps(tmp_path, plane()).add(BEFORE, {0: numbers + 1.0})
     panels = json.loads((tmp_path / "maps.json").read_text())["panels"]
-    assert [(panel["arm"], panel["moment"], panel["seed"]) for panel in panels] == [
+    assert [(panel["arm"], panel["checkpoint"], panel["seed"]) for panel in panels] == [
         ("", BEFORE, 0),
         ("", BEFORE, 1),
         ("", END, 0),
     ]
     assert panels[0]["values"][0][0] == 1.0
     assert not list(tmp_path.glob(".*"))
+
+
+def test_panels_of_before_called_it_a_moment_and_stay(tmp_path: Path) -> None:
+    numbers = np.arange(5.0)
+    Maps(tmp_path, plane()).add(BEFORE, {0: numbers})
+    file = tmp_path / "maps.json"
+    file.write_text(file.read_text().replace('"checkpoint"', '"moment"'))
+    Maps(tmp_path, plane()).add(END, {0: numbers})
+    assert [panel["checkpoint"] for panel in json.loads(file.read_text())["panels"]] == [BEFORE, END]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"panels": [{}]}', '{"title": "another", "panels": []}'])

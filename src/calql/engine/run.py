@@ -172,7 +172,7 @@ class Run(RunState):
     def _switch(self) -> None:
         """Evaluate as 'offline', then go on online with the same parameters, moments and data.
 
-        What shows this moment later is written before the checkpoint behind it: who resumes there need not come back.
+        What shows the switch later is written before the checkpoint behind it: who resumes there need not come back.
         """
         self._play_evaluations(self._begin_evaluation(np.ones(self._count, bool), switch=True))
         self._write_calibration("switch")
@@ -300,7 +300,7 @@ class Run(RunState):
             self.output.message(note)
 
     def _begin_evaluation(self, who: Seeds, *, also: Seeds | None = None, switch: bool = False) -> Policy:
-        """Note where the chosen seeds stand. Gives the policies of this moment if they or `also` need them."""
+        """Note where the chosen seeds stand. Gives the policies as they are if they or `also` need them."""
         needed = who if also is None else who | also
         policies = self.program.policies(self.learning.state) if needed.any() else None
         if who.any():
@@ -341,7 +341,7 @@ class Run(RunState):
     def _values(self, probe: Probe) -> jax.Array | None:
         return self.program.values(self.learning.state, jnp.asarray(probe.observations), jnp.asarray(probe.actions))
 
-    def _map(self, moment: str, who: Seeds) -> None:
+    def _map(self, checkpoint: str, who: Seeds) -> None:
         """Q of the chosen seeds' policies over the task's plane of states, if it has one and they have a Q."""
         plane = self.plan.state_map
         if plane is None or not who.any():
@@ -349,13 +349,13 @@ class Run(RunState):
         q = self.program.values_of_policies(self.learning.state, jnp.asarray(states_of(plane)))
         if q is not None:
             values, members = np.asarray(q), self.plan.members
-            Maps(self.folder, plane).add(moment, {members[i]: values[i] for i in np.flatnonzero(who).tolist()})
+            Maps(self.folder, plane).add(checkpoint, {members[i]: values[i] for i in np.flatnonzero(who).tolist()})
 
-    def _write_calibration(self, moment: str) -> None:
+    def _write_calibration(self, checkpoint: str) -> None:
         probe = self.plan.calibration_probe
         q = self._values(probe)
         if q is not None:
-            self.output.calibration(moment, probe, np.asarray(q))
+            self.output.calibration(checkpoint, probe, np.asarray(q))
 
     def close(self) -> None:
         self._pools.close()

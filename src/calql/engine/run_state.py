@@ -103,7 +103,7 @@ class RunState:
 
     @property
     def saved(self) -> Saved:
-        """The policies as a checkpoint of this moment has them: no copies where the device is the host."""
+        """The policies as a checkpoint that is written now has them: no copies where the device is the host."""
         policies = jax.device_get(jax.vmap(self.program.method.policy)(self.learning.state))
         c = self.counters
         return Saved(policies, self.online, c.gradient_steps.tolist(), c.env_steps.tolist())

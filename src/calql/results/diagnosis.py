@@ -93,21 +93,21 @@ def _seeds_disagree(run: RecordedRun, summary: Summary) -> Iterator[Finding]:
 
 def _q_against_returns(run: RecordedRun, summary: Summary) -> Iterator[Finding]:
     """Far is measured by the spread of the returns in the data."""
-    for moment, rows in (("at the switch", _at_switch(run)), ("at the last evaluation", _latest(run))):
+    for when, rows in (("at the switch", _at_switch(run)), ("at the last evaluation", _latest(run))):
         q, returns = _mean(rows, AVERAGE_Q), _mean(rows, AVERAGE_RETURN_TO_GO)
         if q is None or returns is None:
             continue
         far = max(1.5 * _spread_of_returns(run, returns), 1e-6)
-        numbers = f"Average Q is {q:.4g} {moment}, the average return-to-go of the same data {returns:.4g}."
+        numbers = f"Average Q is {q:.4g} {when}, the average return-to-go of the same data {returns:.4g}."
         if q > returns + 2 * far:
             yield Finding(
-                "problem", f"Q is far above the returns in the data {moment}",
+                "problem", f"Q is far above the returns in the data {when}",
                 f"{numbers} Some excess is expected of a policy better than the data; this much suggests "
                 "overestimation.",
             )  # fmt: skip
         elif q < returns - far:
             yield Finding(
-                "notice", f"Q is far below the returns in the data {moment}",
+                "notice", f"Q is far below the returns in the data {when}",
                 f"{numbers} The values are not calibrated: actions tried online look better than they are next to "
                 "logged ones, which is how unlearning starts.",
             )  # fmt: skip

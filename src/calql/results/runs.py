@@ -15,7 +15,7 @@ from calql.results.metrics import Row, read_rows
 from calql.system.archives import read_archive
 from calql.system.errors import UserError, shown
 from calql.system.run_config import check_parts, read_object, refuse_links
-from calql.system.run_files import CONFIG, METRICS, MOMENTS, SPEED, STATUS, calibration
+from calql.system.run_files import CALIBRATED, CONFIG, METRICS, SPEED, STATUS, calibration
 
 Floats = npt.NDArray[np.float64]
 
@@ -38,7 +38,7 @@ class RecordedRun:
     rows: list[Row]
     speed: list[Row]
     status: dict[str, Any]
-    calibration: dict[str, Calibration]  # by MOMENTS
+    calibration: dict[str, Calibration]  # by CALIBRATED
     arm: str = ""  # of a sweep: whose part of the folder this is
 
     @property
@@ -111,7 +111,7 @@ def _of_arm(whole: RecordedRun, arm: str, place: int, sets: Mapping[str, Any]) -
         arm=arm,
         config={**whole.config, "options": {**whole.config.get("options", {}), **sets}},
         rows=[row for row in whole.rows if row.get(ARM) == arm],
-        calibration={moment: replace(each, q=each.q[seeds]) for moment, each in whole.calibration.items()},
+        calibration={checkpoint: replace(each, q=each.q[seeds]) for checkpoint, each in whole.calibration.items()},
     )
 
 
@@ -121,14 +121,14 @@ def _read(place: Path) -> RecordedRun:
     if not (place / CONFIG).is_file():
         raise UserError(f"not a run folder: it holds no {CONFIG}", where=str(place), mend="give the folder of one run")
     refuse_links(place)
-    found = {moment: _calibration(place / calibration(moment)) for moment in MOMENTS}
+    found = {checkpoint: _calibration(place / calibration(checkpoint)) for checkpoint in CALIBRATED}
     return RecordedRun(
         folder=place,
         config=_config(place / CONFIG),
         rows=[row for row in read_rows(place / METRICS) if {"seed", "phase", "score"} <= row.keys()],
         speed=read_rows(place / SPEED),
         status=read_object(place / STATUS) if (place / STATUS).is_file() else {},
-        calibration={moment: read for moment, read in found.items() if read is not None},
+        calibration={checkpoint: read for checkpoint, read in found.items() if read is not None},
     )
 
 

@@ -15,9 +15,9 @@ from calql.experiments.analysis.comparison import compare
 from calql.experiments.analysis.evaluations import read_results
 from calql.experiments.analysis.scoreboard import board, listing
 from calql.experiments.paper.numbers import Number, main_table
-from calql.experiments.tables import Table, TableCell, card, latex, latex_text, markdown
+from calql.experiments.tables import Table, card, latex, latex_text, markdown
 from calql.results import statistics
-from calql.results.html import environment
+from calql.results.html import TableCell, environment
 
 SCORES: tuple[Number, ...] = ("before", "after")
 

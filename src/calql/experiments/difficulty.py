@@ -22,7 +22,8 @@ from calql.domains import datasets as recipes
 from calql.domains.registry import get_task
 from calql.experiments.paper.datasets import known_datasets
 from calql.experiments.paper.numbers import locomotion_table, main_table
-from calql.experiments.tables import Table, TableCell
+from calql.experiments.tables import Table
+from calql.results.html import TableCell
 from calql.results.metrics import write_atomically
 from calql.results.runs import read_run
 from calql.results.summary import summarise

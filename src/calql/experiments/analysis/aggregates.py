@@ -8,7 +8,8 @@ import numpy as np
 
 from calql.experiments.analysis.evaluations import Result, method_place
 from calql.experiments.paper.numbers import Number, method_name
-from calql.experiments.tables import Table, TableCell
+from calql.experiments.tables import Table
+from calql.results.html import TableCell
 from calql.results.statistics import (
     Estimate,
     Floats,

@@ -11,7 +11,8 @@ from calql.experiments.analysis.comparison import NUMBERS, Entry
 from calql.experiments.analysis.evaluations import method_place
 from calql.experiments.analysis.verdicts import Mark
 from calql.experiments.paper.numbers import Number, PaperTable, method_name
-from calql.experiments.tables import Table, TableCell
+from calql.experiments.tables import Table
+from calql.results.html import TableCell
 from calql.results.statistics import Estimate
 
 HEADINGS: Mapping[Number, str] = {"before": "before", "after": "after", "regret": "regret"}

@@ -20,8 +20,9 @@ from calql.experiments.cells import CellStatus
 from calql.experiments.pages.renderings import Material, Rendering, find_rendering
 from calql.experiments.paper.matrices import find_experiment
 from calql.experiments.paper.numbers import method_name
-from calql.experiments.tables import Table, TableCell
+from calql.experiments.tables import Table
 from calql.results import charts, figures, html, interactive
+from calql.results.html import TableCell
 from calql.results.metrics import write_atomically
 from calql.results.panels import Sheet
 from calql.system.run_files import REPORT

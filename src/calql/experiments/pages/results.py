@@ -29,8 +29,9 @@ from calql.experiments.pages.results_figures import (
     printed,
 )
 from calql.experiments.paper.numbers import Number, Published, method_name
-from calql.experiments.tables import Table, TableCell
+from calql.experiments.tables import Table
 from calql.results import figures
+from calql.results.html import TableCell
 from calql.results.metrics import write_atomically
 from calql.results.statistics import Estimate, Floats
 

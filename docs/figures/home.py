@@ -60,10 +60,7 @@ def seeds(rows: Sequence[Row], metric: str) -> list[tuple[Sequence[float], Seque
     for seed in sorted({row["seed"] for row in rows}):
         own = [row for row in rows if row["seed"] == seed and row[metric] is not None]
         last = max(row["update"] for row in own if row["phase"] == "offline")
-        x = [
-            (row["update"] - last) / 1000 * OFFLINE if row["phase"] == "offline" else row["env_steps"] / 1000
-            for row in own
-        ]
+        x = [(row["update"] - last) / 1000 * OFFLINE if row["phase"] == "offline" else row["env_steps"] / 1000 for row in own]
         made.append((x, [row[metric] for row in own]))
     return made
 

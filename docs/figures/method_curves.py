@@ -34,10 +34,7 @@ def main() -> None:
 
 def draw(name: str, rows: Sequence[Row], compared: Sequence[Row]) -> None:
     """Every seed and their mean, offline and online, over Cal-QL's mean."""
-    with (
-        style.styled(),
-        matplotlib.rc_context({"svg.hashsalt": name, "svg.fonttype": "none", "font.family": "sans-serif"}),
-    ):
+    with style.styled(), matplotlib.rc_context({"svg.hashsalt": name, "svg.fonttype": "none", "font.family": "sans-serif"}):
         phases = [phase for phase in PHASES if len(steps(rows, phase)) > 1]
         figure = Figure(figsize=(5.8 if len(phases) == 2 else 3.6, 2.5), layout="constrained")
         panels = figure.subplots(1, len(phases), sharey=True, squeeze=False)[0]
@@ -54,9 +51,7 @@ def draw(name: str, rows: Sequence[Row], compared: Sequence[Row]) -> None:
         figure.savefig(OUT / f"{name}.svg", metadata={"Date": None})
 
 
-def curve(
-    panel: Axes, rows: Sequence[Row], phase: str, label: str | None, colour: str, width: float, **look: Any
-) -> None:
+def curve(panel: Axes, rows: Sequence[Row], phase: str, label: str | None, colour: str, width: float, **look: Any) -> None:
     """The mean over seeds at the mean step of each evaluation."""
     by_seed = {row["seed"]: [] for row in rows}
     for row in of_phase(rows, phase):

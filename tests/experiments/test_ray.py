@@ -14,7 +14,7 @@ from reproduce_cells import tiny_cell
 
 from calql.engine.checkpoint import whole
 from calql.experiments.folders import status
-from calql.experiments.launchers.base import Stop
+from calql.experiments.launchers.base import StopRequest
 from calql.experiments.launchers.ray import RayEngine, pack, unpack
 
 pytestmark = pytest.mark.slow
@@ -42,7 +42,7 @@ def test_a_cell_whose_node_is_killed_goes_on_elsewhere(cluster: Any, tmp_path: P
     cells = [tiny_cell("cal-ql", online_steps=1_600), tiny_cell("cql", online_steps=1_600)]
     engine = RayEngine(cluster.address, retries=2, share=False)
     told: list[str] = []
-    matrix = threading.Thread(target=engine.run, args=(tmp_path, cells, Stop(), told.append))
+    matrix = threading.Thread(target=engine.run, args=(tmp_path, cells, StopRequest(), told.append))
     matrix.start()
     _wait_until(lambda: all(_checkpoints(tmp_path / cell.id) for cell in cells) or not matrix.is_alive())
     cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
@@ -68,7 +68,7 @@ def test_cells_share_a_gpu_and_a_folder(tmp_path: Path) -> None:
     cluster = Cluster(initialize_head=True, head_node_args=node)
     cells = [tiny_cell("cal-ql", online_steps=steps) for steps in (400, 401, 402)]
     engine = RayEngine(cluster.address, gpus=0.5)
-    matrix = threading.Thread(target=engine.run, args=(tmp_path, cells, Stop(), lambda _: None))
+    matrix = threading.Thread(target=engine.run, args=(tmp_path, cells, StopRequest(), lambda _: None))
     given: dict[Path, dict[str, str]] = {}  # by the folder that a cell works in
     at_once = 0
     try:

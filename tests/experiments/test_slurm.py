@@ -17,9 +17,9 @@ from reproduce_cells import tiny_cell
 from calql.cli import main
 from calql.engine.checkpoint import whole
 from calql.experiments.folders import CellProgress, at_work, prepare, read_progress, status, write_progress
-from calql.experiments.launchers.base import Reporter, Stop
+from calql.experiments.launchers.base import Reporter, StopRequest
 from calql.experiments.launchers.local import LocalEngine
-from calql.experiments.launchers.slurm import JOBS, Job, SlurmEngine, minutes_of
+from calql.experiments.launchers.slurm import JOBS, SlurmEngine, SubmittedCell, minutes_of
 from calql.system.errors import UserError
 
 CELL = tiny_cell("cal-ql", online_steps=400)
@@ -37,7 +37,7 @@ def test_a_cell_that_is_cut_goes_on_in_the_next_job_to_the_bytes_of_the_local_la
     """The signal of a pre-emption comes after the first checkpoints; the executor starts the job again by itself."""
     root, told = tmp_path / "slurm", list[str]()
     engine = SlurmEngine(["time=10"], cluster="local")
-    matrix = threading.Thread(target=engine.run, args=(root, [CELL], Stop(), told.append))
+    matrix = threading.Thread(target=engine.run, args=(root, [CELL], StopRequest(), told.append))
     matrix.start()
     _wait_until(lambda: bool(whole(root / CELL.id / "run" / "checkpoints")) or not matrix.is_alive())
     for task in _tasks(root / JOBS):
@@ -50,7 +50,7 @@ def test_a_cell_that_is_cut_goes_on_in_the_next_job_to_the_bytes_of_the_local_la
     assert "starting from the beginning" not in log  # and went on from there
     assert "Requeued job" in "".join(path.read_text() for path in (root / JOBS).glob("*_log.out"))
     assert status(root, CELL).state == "finished"
-    LocalEngine(jobs=1).run(tmp_path / "local", [CELL], Stop(), lambda _: None)
+    LocalEngine(jobs=1).run(tmp_path / "local", [CELL], StopRequest(), lambda _: None)
     cut, whole_run = (
         (folder / CELL.id / "run" / "metrics.jsonl").read_bytes() for folder in (root, tmp_path / "local")
     )
@@ -72,13 +72,13 @@ class Ended:
 class Sending(SlurmEngine):
     """Notes what it sends, and sends nothing."""
 
-    def _send(self, executor: Any, cells: Any) -> list[Job]:
-        return [Job(cell, folder, Ended()) for cell, folder in cells]
+    def _send(self, executor: Any, cells: Any) -> list[SubmittedCell]:
+        return [SubmittedCell(cell, folder, Ended()) for cell, folder in cells]
 
 
 def test_a_job_that_ends_before_its_cell_is_sent_again_but_not_for_ever(tmp_path: Path) -> None:
     engine, told = Sending(["time=10"], retries=2), list[str]()
-    job = Job(CELL, prepare(tmp_path, CELL), Ended())
+    job = SubmittedCell(CELL, prepare(tmp_path, CELL), Ended())
     write_progress(job.folder, CellProgress("running", "stopped; it goes on when called again", 5.0))
     reporter = Reporter(tmp_path, 1, told.append)
     assert [engine._goes_on(None, job, reporter, told.append) for _ in range(3)] == [True, True, False]
@@ -89,9 +89,9 @@ def test_a_job_that_ends_before_its_cell_is_sent_again_but_not_for_ever(tmp_path
 
 
 def test_when_the_command_is_stopped_jobs_are_cancelled_and_cells_left_time_to_checkpoint(tmp_path: Path) -> None:
-    stop, told = Stop(), list[str]()
+    stop, told = StopRequest(), list[str]()
     stop.asked.set()
-    engine, sent = Sending(["time=10"]), list[Job]()
+    engine, sent = Sending(["time=10"]), list[SubmittedCell]()
     engine._executor = lambda folder: None  # type: ignore[method-assign]
     send = engine._send
     engine._send = lambda executor, cells: sent.extend(send(executor, cells)) or sent  # type: ignore[method-assign,func-returns-value]

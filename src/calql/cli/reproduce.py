@@ -109,7 +109,7 @@ def _theory(options: ReproduceOptions) -> int:
 
 def _matrix(options: ReproduceOptions) -> int:
     from calql.experiments.experiment import cells_of
-    from calql.experiments.launchers.base import Stop
+    from calql.experiments.launchers.base import StopRequest
     from calql.experiments.matrix import Matrix, outcome_text
     from calql.experiments.paper.matrices import find_experiment
     from calql.experiments.reproduce import report
@@ -129,7 +129,7 @@ def _matrix(options: ReproduceOptions) -> int:
     matrix = Matrix(experiment, scale, cells, Path(options.out))
     if options.dry_run:
         return _dry_run(matrix, options)
-    stop = Stop.after(options.max_minutes)
+    stop = StopRequest.after(options.max_minutes)
     if not options.report_only:
         with stop.on_signals():
             matrix.run(_engine(options), stop, _tell)

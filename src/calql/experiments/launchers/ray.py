@@ -24,7 +24,7 @@ from uuid import uuid4
 from calql.engine.checkpoint import whole
 from calql.experiments.cells import RUN, Cell
 from calql.experiments.folders import CellProgress, note_death, prepare, read_progress, write_progress
-from calql.experiments.launchers.base import Reporter, Stop, Tell, workers_of
+from calql.experiments.launchers.base import Reporter, StopRequest, Tell, workers_of
 from calql.experiments.launchers.launch import kill, launch
 from calql.system.errors import UserError
 from calql.system.extras import extra
@@ -44,7 +44,7 @@ class RayEngine:
         self.address, self.cpus, self.gpus, self.retries = address, cpus, gpus, retries
         self.share = share  # use a shared file system where there is one
 
-    def run(self, root: Path, cells: Sequence[Cell], stop: Stop, tell: Tell) -> None:
+    def run(self, root: Path, cells: Sequence[Cell], stop: StopRequest, tell: Tell) -> None:
         ray = _ray(self.address)
         reporter = Reporter(root, len(cells), tell)
         root.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ from calql.experiments.experiment import Experiment, cells_of
 from calql.experiments.folders import CellProgress, at_work, note_death, prepare, read_progress, status, write_progress
 from calql.experiments.launchers.base import StopRequest, Tell, workers_of
 from calql.experiments.launchers.launch import kill, launch
-from calql.experiments.launchers.local import LocalEngine
+from calql.experiments.launchers.local import LocalLauncher
 from calql.experiments.launchers.machine import Machine
 from calql.experiments.matrix import Matrix, outcome_text, plan_text
 from calql.experiments.paper.matrices import EXPERIMENTS
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 
 class Noting:
-    """An engine that only notes what it was asked to run."""
+    """A launcher that only notes what it was asked to run."""
 
     def __init__(self) -> None:
         self.asked: list[Cell] = []
@@ -47,11 +47,11 @@ def _quiet(text: str) -> None: ...
 
 def test_finished_cells_are_not_run_again_and_failed_ones_are(tmp_path: Path) -> None:
     done, failed, new = tiny_cell("cal-ql"), tiny_cell("cql"), tiny_cell("sac")
-    matrix, engine = _matrix(tmp_path, done, failed, new), Noting()
+    matrix, launcher = _matrix(tmp_path, done, failed, new), Noting()
     write_progress(prepare(matrix.cell_root, done), CellProgress("finished"))
     write_progress(prepare(matrix.cell_root, failed), CellProgress("failed", "no reason"))
-    matrix.run(engine, StopRequest(), _quiet)
-    assert engine.asked == [failed, new]
+    matrix.run(launcher, StopRequest(), _quiet)
+    assert launcher.asked == [failed, new]
     assert outcome_text(matrix.statuses()).splitlines() == [
         "3 cells: 1 finished, 1 failed, 1 not run",
         f"  failed: {failed.id}: no reason",
@@ -61,7 +61,7 @@ def test_finished_cells_are_not_run_again_and_failed_ones_are(tmp_path: Path) ->
 def test_a_failed_cell_does_not_keep_the_others(tmp_path: Path) -> None:
     bad, good = tiny_cell(mixing=7.0), tiny_cell()
     told: list[str] = []
-    LocalEngine(jobs=1).run(tmp_path, [bad, good], StopRequest(), told.append)
+    LocalLauncher(jobs=1).run(tmp_path, [bad, good], StopRequest(), told.append)
     assert (status(tmp_path, bad).state, status(tmp_path, good).state) == ("failed", "finished")
     assert "--mixing is 7" in status(tmp_path, bad).reason
     assert any("failed" in line and "--mixing is 7" in line for line in told)
@@ -71,7 +71,7 @@ def test_a_stopped_and_a_killed_cell_go_on_to_the_same_end(tmp_path: Path) -> No
     cell = tiny_cell(online_steps=1_200)
     folder = prepare(tmp_path / "broken", cell)
     stop = StopRequest()
-    running = threading.Thread(target=LocalEngine(jobs=1).run, args=(folder.parent, [cell], stop, _quiet))
+    running = threading.Thread(target=LocalLauncher(jobs=1).run, args=(folder.parent, [cell], stop, _quiet))
     running.start()
     _wait_until(lambda: _checkpoint(folder) > 0)
     stop.asked.set()
@@ -83,8 +83,8 @@ def test_a_stopped_and_a_killed_cell_go_on_to_the_same_end(tmp_path: Path) -> No
     _wait_until(lambda: _checkpoint(folder) > at_stop or process.poll() is not None)
     kill(process)
     assert "goes on when called again" in status(folder.parent, cell).reason
-    LocalEngine(jobs=1).run(folder.parent, [cell], StopRequest(), _quiet)
-    LocalEngine(jobs=1).run(tmp_path / "whole", [cell], StopRequest(), _quiet)
+    LocalLauncher(jobs=1).run(folder.parent, [cell], StopRequest(), _quiet)
+    LocalLauncher(jobs=1).run(tmp_path / "whole", [cell], StopRequest(), _quiet)
     assert status(folder.parent, cell).state == "finished"
     assert _metrics(folder) == _metrics(tmp_path / "whole" / cell.id)
 

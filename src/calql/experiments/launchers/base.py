@@ -1,4 +1,4 @@
-"""What every engine does: bring cells to their end, or as far as it may, and leave the rest to their folders."""
+"""What every launcher does: bring cells to their end, or as far as it may, and leave the rest to their folders."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class StopRequest:
                 signal.signal(number, handler)
 
 
-class Engine(Protocol):
+class Launcher(Protocol):
     """Where cells run."""
 
     def run(self, root: Path, cells: Sequence[Cell], stop: StopRequest, tell: Tell) -> None:

@@ -25,7 +25,7 @@ class RunningCell:
     gpu: str | None
 
 
-class LocalEngine:
+class LocalLauncher:
     """Fills this machine; `jobs` cells at once."""
 
     def __init__(self, jobs: int | None = None, machine: Machine | None = None) -> None:

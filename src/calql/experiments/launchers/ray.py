@@ -35,7 +35,7 @@ TAKEOVER_S = 60.0  # a cell whose worker was lost notices by itself, and leaves 
 Snapshot = bytes | None
 
 
-class RayEngine:
+class RayLauncher:
     """Sends cells to an existing cluster; `gpus` and `cpus` are what one cell takes of a node."""
 
     def __init__(
@@ -210,7 +210,7 @@ def _checkpoints(folder: Path) -> frozenset[str]:
 
 
 def _ray(address: str) -> Any:
-    ray: Any = extra("ray", "--engine ray")
+    ray: Any = extra("ray", "--launcher ray")
     if not ray.is_initialized():
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)

@@ -30,7 +30,7 @@ TAKEOVER_S = 60.0  # a cell whose job was lost notices by itself, and leaves its
 JOBS = ".slurm"  # below the folder of the cells: what was submitted, and what the jobs said
 
 
-class SlurmEngine:
+class SlurmLauncher:
     """Submits cells as one array; `asked` are options of sbatch, `cpus` and `gpus` what one cell takes of a node."""
 
     def __init__(
@@ -43,7 +43,7 @@ class SlurmEngine:
         retries: int = 3,
         cluster: str = "slurm",
     ) -> None:
-        require(gpus == int(gpus), "gpus", gpus, "a whole number with --engine slurm: its jobs do not share a GPU")
+        require(gpus == int(gpus), "gpus", gpus, "a whole number with --launcher slurm: its jobs do not share a GPU")
         self.cpus, self.gpus, self.jobs, self.retries = math.ceil(cpus), int(gpus), jobs, retries
         self.asked = options_of_sbatch(asked)
         self.minutes = minutes_of(str(self.asked.pop("time")))
@@ -63,7 +63,7 @@ class SlurmEngine:
             _end(jobs, stop.grace_s, reporter)
 
     def _executor(self, folder: Path) -> Any:
-        submitit: Any = extra("submitit", "--engine slurm")
+        submitit: Any = extra("submitit", "--launcher slurm")
         try:
             made = submitit.AutoExecutor(folder, self.cluster, **{f"{self.cluster}_max_num_timeout": self.retries})
             made.update_parameters(
@@ -142,7 +142,7 @@ class CellJob:
             while self._process.poll() is None and time.monotonic() < until:
                 time.sleep(POLL_S)
             kill(self._process)
-        return extra("submitit", "--engine slurm").helpers.DelayedSubmission(CellJob(self.folder, self.workers))
+        return extra("submitit", "--launcher slurm").helpers.DelayedSubmission(CellJob(self.folder, self.workers))
 
 
 def _end(jobs: Sequence[SubmittedCell], grace_s: float, reporter: Reporter) -> None:

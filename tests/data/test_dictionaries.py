@@ -258,7 +258,7 @@ def test_the_page_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
     exec(script, {"np": np})
-    assert main(["data", "inspect", "arm.npz", "--observations", "joints", "front", "wrist"]) == 0
+    assert main(["data", "inspect", "robot.npz", "--observations", "joints", "front", "wrist"]) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("observations")]
     assert line.strip() in page
 

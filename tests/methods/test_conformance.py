@@ -435,7 +435,7 @@ def test_every_method_is_hashable_and_equal_by_its_options() -> None:
 
 
 def test_a_method_without_a_form_for_the_actions_is_refused_with_those_that_have_one() -> None:
-    learners = "cal-ql, cal-ql-utd20, cql, cql-sac, sac, sac-offline, hybrid, iql, bc, dqn"
+    learners = "cal-ql, cql, cal-ql-utd20, cql-sac, sac, sac-offline, hybrid, iql, bc, dqn"
     with pytest.raises(UserError, match=f"'td3-bc' cannot learn discrete actions; .* --method: {learners}$"):
         tiny("td3-bc", discrete=True)
     with pytest.raises(UserError, match=r"'dqn' cannot learn continuous actions; .* cal-ql, .*, odt"):

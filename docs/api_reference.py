@@ -11,6 +11,7 @@ import ast
 import logging
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 SOURCES = Path(__file__).parents[1] / "src"
@@ -31,7 +32,9 @@ def package(name: str, shown: set[tuple[str, str]]) -> Iterator[str]:
     """Functions first, then classes; what the page has shown already is left out."""
     tree = ast.parse(source_of(name).read_text())
     public = next(ast.literal_eval(node.value) for node in tree.body if assigns(node, "__all__"))
-    homes = {each.name: node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for each in node.names}
+    homes = {
+        each.name: node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for each in node.names
+    }
     wanted = [each for each in public if not each.startswith("_") and (homes[each], each) not in shown]
     shown.update((homes[each], each) for each in wanted)
     found = [(each, definition(homes[each], each)) for each in wanted]
@@ -110,8 +113,27 @@ def parts(given: ast.arguments) -> Iterator[str]:
 
 def argument(given: ast.arg, default: ast.expr | None) -> str:
     kind = f": {ast.unparse(given.annotation)}" if given.annotation else ""
-    usual = "" if default is None else f" = {ast.unparse(default)}" if kind else f"={ast.unparse(default)}"
+    usual = "" if default is None else f" = {value(default)}" if kind else f"={value(default)}"
     return f"{given.arg}{kind}{usual}"
+
+
+def value(default: ast.expr) -> str:
+    """As it stands in the source, but a constant of the package by what it is."""
+    if isinstance(default, ast.Name) and default.id in constants():
+        return constants()[default.id]
+    return ast.unparse(default)
+
+
+@cache
+def constants() -> dict[str, str]:
+    """Texts and numbers that modules give a name in capitals, where one name stands for one of them."""
+    found: dict[str, set[str]] = {}
+    for path in SOURCES.rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+                for target in node.targets:
+                    found.setdefault(ast.unparse(target), set()).add(ast.unparse(node.value))
+    return {name: min(values) for name, values in found.items() if name.isupper() and len(values) == 1}
 
 
 def documented(node: Named, path: str) -> str:

@@ -80,7 +80,11 @@ def test_every_public_name_is_in_the_reference(name: str, reference: str) -> Non
 
 
 def test_the_reference_has_signatures_docstrings_and_fields(reference: str) -> None:
-    assert "calql.register(thing: Domain | Entry | Format, name: str | None = None) -> None" in reference
+    assert (
+        "calql.register(\n    thing: Domain | Entry | Format | type[Actor],\n    name: str | None = None,\n)"
+        in reference
+    )
+    assert "method: str = 'cal-ql'," in reference
     assert "Pre-train on logged data, then fine-tune online, in a new run folder" in reference
     assert "| `terminals` | `Bools` | [row] |" in reference
     assert "dataset.select_episodes(" in reference

@@ -36,17 +36,22 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
             path.write_text(block)
     (root / "my_package" / "__init__.py").touch()
     points = "\n".join(blocks("toml")).replace('project.entry-points."', "").replace('"]', "]").replace('"', "")
-    info = root / "my_package-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-package\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(points)
+    install(root, "my_package", points)
     return root
 
 
-def calql(site: Path, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+def install(site: Path, name: str, points: str) -> None:
+    """What pip leaves of a package beside its files."""
+    info = site / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(points)
+
+
+def calql(site: Path, *words: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), *sys.path]), "COLUMNS": "160"}
     done = subprocess.run([sys.executable, "-m", "calql", *words], cwd=cwd, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
     return done
 
 
@@ -63,6 +68,35 @@ def test_a_method_of_another_package_trains(site: Path, tmp_path: Path) -> None:
     assert "upper-half" in calql(site, "methods", cwd=tmp_path).stdout
 
 
+def test_a_method_names_a_domain_of_its_own_package(site: Path, tmp_path: Path) -> None:
+    words = ["train", "--task", "corridor-walks", "--method", "upper-half", "--explain"]
+    assert re.search(r"left-out +0.25 +method upper-half on corridor", calql(site, *words, cwd=tmp_path).stdout)
+
+
+def test_options_of_a_method_of_another_package_have_their_range(site: Path, tmp_path: Path) -> None:
+    words = ["train", "--task", "point-maze-narrow", "--method", "upper-half", "--explain", "--left-out"]
+    assert "0.75" in calql(site, *words, "0.75", cwd=tmp_path).stdout
+    refused = calql(site, *words, "1.5", cwd=tmp_path, code=2).stderr
+    assert "--left-out is 1.5; it must be above 0 and below 1" in refused
+
+
+def test_an_actor_of_another_package_trains(site: Path, tmp_path: Path) -> None:
+    words = ["train", "--task", "point-maze-narrow", "--actor", "box"]
+    calql(site, *words, "--method", "td3-bc", "--out", "run", "--quiet", *FLAGS, cwd=tmp_path)
+    assert config(tmp_path / "run")["options"]["actor"] == "box"
+    assert "deterministic,box}" in calql(site, *words, "--method", "td3-bc", "--help-all", cwd=tmp_path).stdout
+    refused = calql(site, *words, cwd=tmp_path, code=2).stderr
+    assert "--actor is 'box'; it must be tanh-gaussian or gaussian: this method needs a density" in refused
+
+
+def test_an_actor_of_another_package_is_held_to_the_protocol(site: Path) -> None:
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), *sys.path])}
+    command = [sys.executable, "-m", "pytest", "-n", "0", "tests/networks/test_actors.py", "-k", "box"]
+    done = subprocess.run(command, cwd=Path(__file__).parents[1], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"[1-9]\d* passed", done.stdout)
+
+
 def test_a_domain_of_another_package_trains(site: Path, tmp_path: Path) -> None:
     calql(site, "train", "--out", "run", "--quiet", "--task", "corridor-walks", *FLAGS, cwd=tmp_path)
     made = config(tmp_path / "run")
@@ -71,7 +105,7 @@ def test_a_domain_of_another_package_trains(site: Path, tmp_path: Path) -> None:
     assert "corridor-walks" in calql(site, "tasks", cwd=tmp_path).stdout
 
 
-def test_a_script_registers_both(site: Path, tmp_path: Path) -> None:
+def test_a_script_registers_them(site: Path, tmp_path: Path) -> None:
     script = next(block for block in blocks("python") if "calql.register(" in block)
     script = script.replace('method="upper-half"', f'method="upper-half", out="run", {", ".join(BRIEF)}')
     info = [path for path in site.glob("*.dist-info") for path in path.iterdir()]
@@ -104,18 +138,67 @@ def test_a_format_of_another_package_is_in_the_harness(site: Path) -> None:
     assert re.search(r"8 passed|9 passed", done.stdout)
 
 
+@pytest.fixture(scope="module")
+def torn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Packages that cannot be imported, or not whole, as they are left by an upgrade of what they need."""
+    root = tmp_path_factory.mktemp("torn")
+    half = root / "half"
+    half.mkdir()
+    (half / "__init__.py").write_text(
+        "from calql.domains.base import Domain\n\nDOMAIN = Domain('half', __name__, steps_per_s=1.0)\n"
+    )
+    for module in ("tasks", "data", "check", "scenes"):
+        (half / f"{module}.py").write_text("import no_such_simulator\n")
+    kinds = ("methods", "actors", "formats", "domains")
+    points = [f"[calql.{kind}]\ntorn = no_such_package:THING\n" for kind in kinds]
+    install(root, "torn", "".join([*points, "half = half:DOMAIN\n"]))
+    return root
+
+
+TORN = "cannot be loaded (ModuleNotFoundError: No module named 'no_such_package')"
+HALF = "the domain 'half' cannot be loaded (ModuleNotFoundError: No module named 'no_such_simulator')"
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["train", "--explain"], ["seeds"]),
+        (["train", "--task", "point-maze-narrow", "--actor", "gaussian", "--explain"], ["cal-ql on point-maze-narrow"]),
+        (["train", "--dataset", "point-maze-narrow", "--explain"], ["cal-ql on point-maze-narrow"]),
+        (["methods"], ["cal-ql", f"the method 'torn' {TORN}"]),
+        (["tasks"], ["point-maze-narrow", f"the domain 'torn' {TORN}", HALF]),
+        (["data", "list"], ["point-maze-narrow", f"the domain 'torn' {TORN}", HALF]),
+    ],
+    ids=" ".join,
+)
+def test_a_broken_package_harms_nobody(words: list[str], shown: list[str], torn: Path, tmp_path: Path) -> None:
+    out = calql(torn, *words, cwd=tmp_path).stdout
+    assert [text for text in shown if text not in out] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--method", "torn"], [f"the method 'torn' {TORN}; mend or uninstall the package that brings it"]),
+        (["--actor", "torn"], [f"the actor 'torn' {TORN}; mend or uninstall"]),
+        (["--task", "half-open"], ["no task is called 'half-open'; did you mean", HALF]),
+        (["--dataset", "half-data"], ["no dataset is called 'half-data'; known:", HALF]),
+    ],
+    ids=" ".join,
+)
+def test_who_names_what_it_brings_is_told(words: list[str], said: list[str], torn: Path, tmp_path: Path) -> None:
+    told = calql(torn, "train", *words, "--explain", cwd=tmp_path, code=2).stderr
+    assert [text for text in said if text not in told] == []
+
+
 class Thing:
     """What the registry of these tests holds."""
 
 
 @pytest.fixture
 def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry[Thing]:
-    info = tmp_path / "broken-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(
-        "[things]\nmissing = no_such_package:THING\nodd = os:sep\nown = os:sep\nfine = collections:OrderedDict\n"
-    )
+    things = "missing = no_such_package:THING\nodd = os:sep\nown = os:sep\nfine = collections:OrderedDict\n"
+    install(tmp_path, "broken", f"[things]\n{things}")
     monkeypatch.syspath_prepend(str(tmp_path))
     return Registry("thing", "things", Thing, lambda: {"own": Thing()})
 
@@ -127,6 +210,29 @@ def test_what_cannot_be_loaded_harms_only_who_asks_for_it(registry: Registry[Thi
         registry["missing"]
     with pytest.raises(UserError, match=r"the thing 'odd' is a str and not a .*Thing"):
         registry["odd"]
+    assert list(registry.loadable()) == ["own"]
+    assert list(registry.broken) == ["missing", "odd", "fine"]
+
+
+def test_what_has_no_such_part_is_left_out(registry: Registry[Thing]) -> None:
+    """Only of other packages: in a thing of one's own it is a defect."""
+    with pytest.raises(AttributeError):
+        dict(registry.each(lambda thing: thing.part))  # type: ignore[attr-defined]
+    registry._known()["fine"] = Thing()
+    parts = dict(registry.each(lambda thing: 1 // (thing is registry["own"])))
+    assert parts == {"own": 1}
+    assert "the thing 'fine' cannot be loaded (ZeroDivisionError" in registry.left_out()
+
+
+def test_a_registry_of_classes() -> None:
+    class Kind(Thing):
+        """One of them."""
+
+    registry: Registry[type[Thing]] = Registry("kind", "no_such_group", Thing, dict, classes=True)
+    registry.register("kind", Kind)
+    assert registry["kind"] is Kind
+    with pytest.raises(UserError, match=r"the kind 'thing' is a Thing; give a class derived from .*Thing"):
+        registry.register("thing", Thing())  # type: ignore[arg-type]
 
 
 def test_registering(registry: Registry[Thing]) -> None:
@@ -139,5 +245,3 @@ def test_registering(registry: Registry[Thing]) -> None:
             registry.register(name, Thing())
     with pytest.raises(UserError, match="the thing 'text' is a str"):
         registry.register("text", "no thing")  # type: ignore[arg-type]
-    registry.forget("mine")
-    assert "mine" not in registry

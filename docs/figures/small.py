@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from calql.domains.registry import get_task
-from calql.results import statistics
 from calql.experiments.analysis.evaluations import Result, read_results
-from calql.experiments.paper.numbers import Number, PaperTable, locomotion_table, main_table, method_name
-from calql.results import style
+from calql.experiments.names import method_name
+from calql.experiments.paper.numbers import Number, PaperTable, locomotion_table, main_table
+from calql.results import statistics, style
 
 HERE = Path(__file__).parent
 TABLES = ("table-locomotion", "fig-data", "table-scores")  # the later ones count where a cell is in two

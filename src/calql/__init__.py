@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from calql.data.dataset import Dataset
     from calql.data.recorder import Recorder
+    from calql.runs.api import train
     from calql.runs.artifact import LoadedPolicy, load_policy
     from calql.runs.export.export import Exported, export_policy
-    from calql.runs.life import Outcome, Watching, resume, train
+    from calql.runs.life import Outcome, Watching, resume
     from calql.runs.register import register
     from calql.runs.rounds.api import Rounds
     from calql.runs.scores import Scores, evaluate
@@ -48,7 +49,7 @@ _HOMES = {
     "load_policy": "calql.runs.artifact",
     "register": "calql.runs.register",
     "resume": "calql.runs.life",
-    "train": "calql.runs.life",
+    "train": "calql.runs.api",
 }
 
 

@@ -192,7 +192,7 @@ def test_a_short_soak_of_a_real_run(
     assert found["buffer_filled_mb"]["last"] == pytest.approx(found["env_steps"] * 52 / 1e6)
     assert found["resident_mb"]["largest"] >= found["resident_mb"]["last"] > found["anonymous_mb"]["last"] > 50.0
     assert "cql on point-maze-narrow: " in said.err
-    kept = (tmp_path / "run" / soak.SAMPLES).read_text().splitlines()
+    kept = (tmp_path / "run" / soak.SOAKED).read_text().splitlines()
     assert len(kept) == found["samples"]
 
 

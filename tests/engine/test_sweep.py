@@ -19,7 +19,8 @@ from calql.engine.run import Run
 from calql.methods import METHODS
 from calql.results import read_run, read_runs, summarise
 from calql.results.report import write_report
-from calql.runs.life import Watching, evaluate, resume
+from calql.runs.life import Watching, resume
+from calql.runs.scores import evaluate
 from calql.system.errors import UserError
 
 pytestmark = pytest.mark.slow

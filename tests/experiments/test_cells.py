@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from reproduce_cells import tiny_cell
 
 from calql.domains.registry import all_tasks, get_task
-from calql.experiments.cells import Cell
+from calql.experiments.cells import TASKS_OWN, Cell
+from calql.experiments.experiment import cells_of
 from calql.experiments.folders import prepare
 from calql.experiments.paper.matrices import EXPERIMENTS, find_experiment
-from calql.experiments.paper.scales import Scale, cells_of
+from calql.experiments.scales import PAPER, SCALES, SMALL, SMOKE, Scale
 from calql.experiments.training import command_of
 from calql.methods import METHODS
 from calql.runs import request
 from calql.runs.request import Choice
 from calql.system.errors import UserError
 
-SCALES: tuple[Scale, ...] = get_args(Scale)
 
-
-def _ids(name: str, scale: Scale = "small", **chosen: tuple[str, ...]) -> set[str]:
+def _ids(name: str, scale: Scale = SMALL, **chosen: tuple[str, ...]) -> set[str]:
     return {cell.id for cell in cells_of(EXPERIMENTS[name], scale, **chosen)}
 
 
@@ -41,7 +39,7 @@ def test_another_cell_for_whatever_changes_the_result(changes: dict[str, object]
 
 
 def test_a_cell_is_read_back_from_its_folder(tmp_path: Path) -> None:
-    for cell in cells_of(EXPERIMENTS["fig-idea"], "smoke"):
+    for cell in cells_of(EXPERIMENTS["fig-idea"], SMOKE):
         assert Cell.read(prepare(tmp_path, cell)) == cell
 
 
@@ -54,14 +52,12 @@ def test_tables_and_curves_share_their_cells() -> None:
 def test_variants_that_come_to_the_defaults_are_the_cells_of_the_tables() -> None:
     door = _ids("table-scores", tasks=("door-binary",), methods=("cal-ql", "iql"))
     assert _ids("fig-mixing") & _ids("table-scores") == door
-    monte_carlo = {
-        cell.id for cell in cells_of(EXPERIMENTS["fig-reference"], "small") if cell.variant.endswith("carlo")
-    }
+    monte_carlo = {cell.id for cell in cells_of(EXPERIMENTS["fig-reference"], SMALL) if cell.variant.endswith("carlo")}
     assert monte_carlo == _ids("fig-reference") & _ids("table-scores")
     assert len(monte_carlo) == 3
 
 
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("scale", SCALES.values(), ids=list(SCALES))
 @pytest.mark.parametrize("name", list(EXPERIMENTS))
 def test_every_cell_can_be_planned(name: str, scale: Scale) -> None:
     cells = cells_of(EXPERIMENTS[name], scale)
@@ -87,7 +83,7 @@ PROTOCOL = {
 @pytest.mark.parametrize("task", PROTOCOL)
 def test_the_scale_of_the_paper_is_its_protocol(task: str) -> None:
     experiment = EXPERIMENTS["table-locomotion" if task == "hopper-medium" else "table-scores"]
-    for cell in cells_of(experiment, "paper", tasks=(task,), methods=("cal-ql", "cql")):
+    for cell in cells_of(experiment, PAPER, tasks=(task,), methods=("cal-ql", "cql")):
         run, learner = request.defaults(Choice(task=task, method=cell.method), get_task(task))
         run, _ = request.set_options(run, learner, cell.options, cell.method)
         lengths = (run.offline_updates, run.online_steps, run.update_ratio)
@@ -97,11 +93,11 @@ def test_the_scale_of_the_paper_is_its_protocol(task: str) -> None:
 
 
 def test_the_paper_has_three_seeds_at_twenty_updates_a_step() -> None:
-    assert {cell.seeds for cell in cells_of(EXPERIMENTS["fig-utd"], "paper")} == {3}
+    assert {cell.seeds for cell in cells_of(EXPERIMENTS["fig-utd"], PAPER)} == {3}
 
 
 def test_a_small_cell_says_how_it_was_shortened() -> None:
-    (cell,) = cells_of(EXPERIMENTS["table-scores"], "small", tasks=("door-binary",), methods=("cal-ql",))
+    (cell,) = cells_of(EXPERIMENTS["table-scores"], SMALL, tasks=("door-binary",), methods=("cal-ql",))
     assert "online steps 14,000 (paper: 1,000,000)" in cell.shortened
     assert "4 seeds (paper: 6)" in cell.shortened
     assert cell.options["online_steps"] == 14_000
@@ -109,7 +105,7 @@ def test_a_small_cell_says_how_it_was_shortened() -> None:
 
 
 def test_methods_without_pre_training_get_none_at_any_scale() -> None:
-    for scale in SCALES:
+    for scale in SCALES.values():
         for cell in cells_of(EXPERIMENTS["table-scores"], scale, tasks=("door-binary",), methods=("sac", "hybrid")):
             assert "offline_updates" not in cell.options
             assert cell.paper_offline_updates == 0
@@ -122,26 +118,39 @@ def test_the_command_of_a_cell_runs_it_alone() -> None:
     )
 
 
+def test_a_cell_may_have_another_dataset() -> None:
+    cell = Cell("door-binary", "bc", "small", 1, data="door-binary-cloned")
+    assert command_of(cell).endswith("--seeds 1 --dataset door-binary-cloned")
+    assert "--dataset" not in command_of(dataclasses.replace(cell, data=TASKS_OWN))
+
+
+def test_the_smallest_try_has_what_a_methods_file_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = dataclasses.replace(METHODS["iql"], smoke={"critics": 1})
+    monkeypatch.setitem(METHODS._known(), "iql", entry)  # type: ignore[arg-type]
+    (cell,) = cells_of(EXPERIMENTS["table-scores"], SMOKE, methods=("iql",))
+    assert cell.options["critics"] == 1
+
+
 def test_unknown_names_suggest_the_nearest() -> None:
     with pytest.raises(UserError, match="did you mean 'fig-mixing'"):
         find_experiment("fig-mixin")
     with pytest.raises(UserError, match="did you mean 'door-binary'"):
-        cells_of(EXPERIMENTS["table-scores"], "small", tasks=("dor-binary",))
+        cells_of(EXPERIMENTS["table-scores"], SMALL, tasks=("dor-binary",))
     with pytest.raises(UserError, match="did you mean 'cal-ql'"):
-        cells_of(EXPERIMENTS["table-scores"], "small", methods=("calql",))
+        cells_of(EXPERIMENTS["table-scores"], SMALL, methods=("calql",))
     with pytest.raises(UserError, match="--seeds is 0"):
-        cells_of(EXPERIMENTS["table-scores"], "small", seeds=0)
+        cells_of(EXPERIMENTS["table-scores"], SMALL, seeds=0)
 
 
 def test_options_for_every_cell_that_has_them() -> None:
     changes = ["precision=bfloat16", "critic-widths=8,8"]
-    cells = cells_of(EXPERIMENTS["fig-mixing"], "small", methods=("cal-ql", "iql"), changes=changes)
+    cells = cells_of(EXPERIMENTS["fig-mixing"], SMALL, methods=("cal-ql", "iql"), changes=changes)
     by_method = {cell.method: cell for cell in cells}
     assert by_method["cal-ql"].options["precision"] == "bfloat16"
     assert by_method["cal-ql"].options["critic_widths"] == (8, 8)
     assert "precision bfloat16 (paper: float32)" in by_method["cal-ql"].shortened
     assert "precision" not in by_method["iql"].options
-    usual = cells_of(EXPERIMENTS["fig-mixing"], "small", methods=("cal-ql",))
+    usual = cells_of(EXPERIMENTS["fig-mixing"], SMALL, methods=("cal-ql",))
     assert usual[0].id not in {cell.id for cell in cells}
 
 
@@ -151,4 +160,4 @@ def test_options_for_every_cell_that_has_them() -> None:
 )
 def test_changes_that_mean_nothing_are_refused(change: str, said: str) -> None:
     with pytest.raises(UserError, match=said):
-        cells_of(EXPERIMENTS["fig-mixing"], "small", changes=[change])
+        cells_of(EXPERIMENTS["fig-mixing"], SMALL, changes=[change])

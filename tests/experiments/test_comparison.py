@@ -14,15 +14,16 @@ from calql.experiments import compare as comparison
 from calql.experiments.cells import Cell
 from calql.experiments.launchers import here
 from calql.experiments.training import options_of
-from calql.methods import able
+from calql.methods import METHODS, able
 from calql.runs.life import Outcome
 from calql.runs.stops import Stopped
 from calql.system.errors import UserError
 
 
 def test_every_method_has_an_expectation() -> None:
-    assert set(comparison.EXPECTED) == set(able(False))
-    for low, high in (expected.after for expected in comparison.EXPECTED.values()):
+    expected = {name: entry.compared for name, entry in METHODS.items() if entry.compared is not None}
+    assert set(expected) == set(able(False))
+    for low, high in (each.after for each in expected.values()):
         assert 0.0 <= low < high <= 1.0
         assert high - low < 1.0  # or it could not fail
 
@@ -38,6 +39,11 @@ def test_sizes_are_cut_and_kinds_are_kept(name: str) -> None:
         assert changes["offline_updates"] == 0
     if name == "bc":
         assert changes["online_steps"] == 0
+
+
+@pytest.mark.parametrize(("task", "discrete"), [(comparison.TASK, False), ("cliff-grid-masked", True)])
+def test_all_that_can_learn_a_task_are_compared_on_it(task: str, discrete: bool) -> None:
+    assert [cell.method for cell in comparison.matrix_of("", task=task).cells] == able(discrete)
 
 
 def test_finished_methods_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from calql.data.dataset import Dataset
 from calql.domains.adroit.data import demonstrations_succeed
-from calql.experiments.difficulty import Difficulty, Scale, measure, read, table, write
+from calql.experiments.difficulty import Cloning, Difficulty, measure, read, table, write
 from calql.experiments.paper.datasets import known_datasets
 from calql.experiments.tables import markdown
 from calql.system.errors import UserError
@@ -30,13 +30,13 @@ def test_a_trajectory_that_goes_on_after_a_success_is_one() -> None:
 
 @pytest.mark.slow
 def test_a_small_set_is_measured_once(tmp_path: Path) -> None:
-    scale = Scale(updates=8, seeds=2, episodes=1)
-    found = measure("point-maze-narrow", scale, tmp_path)
+    cloning = Cloning(updates=8, seeds=2, episodes=1)
+    found = measure("point-maze-narrow", cloning, tmp_path)
     assert (found.task, found.trajectories, found.successes) == ("point-maze-narrow", 25, 25)
     assert len(found.scores) == 2
     (folder,) = tmp_path.iterdir()
     begun = (folder / "metrics.jsonl").stat().st_mtime_ns
-    assert measure("point-maze-narrow", scale, tmp_path) == found
+    assert measure("point-maze-narrow", cloning, tmp_path) == found
     assert (folder / "metrics.jsonl").stat().st_mtime_ns == begun  # finished: not run again
 
 
@@ -65,7 +65,7 @@ def test_the_table_has_mean_and_spread_by_hand() -> None:
 
 
 def test_every_known_dataset_is_of_a_task_of_the_paper() -> None:
-    from calql.experiments.pages.results import TASKS
+    from calql.experiments.paper.figures import TASKS
 
     assert set(known_datasets()) <= set(TASKS)
     assert known_datasets()["hopper-medium"].cloning == 0.54

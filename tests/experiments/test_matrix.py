@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -13,16 +12,18 @@ import pytest
 from reproduce_cells import tiny_cell
 
 from calql.engine.checkpoint import whole
+from calql.experiments import folders
 from calql.experiments.cells import Cell
 from calql.experiments.estimate import cost_text, size_of
-from calql.experiments.folders import Progress, at_work, note_death, prepare, read_progress, status, write_progress
+from calql.experiments.experiment import Experiment, cells_of
+from calql.experiments.folders import CellProgress, at_work, note_death, prepare, read_progress, status, write_progress
 from calql.experiments.launchers.base import Stop, Tell, workers_of
 from calql.experiments.launchers.launch import kill, launch
 from calql.experiments.launchers.local import LocalEngine
 from calql.experiments.launchers.machine import Machine
 from calql.experiments.matrix import Matrix, outcome_text, plan_text
-from calql.experiments.paper.matrices import EXPERIMENTS, Experiment
-from calql.experiments.paper.scales import cells_of
+from calql.experiments.paper.matrices import EXPERIMENTS
+from calql.experiments.scales import SMALL, SMOKE
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +39,7 @@ class Noting:
 
 
 def _matrix(root: Path, *cells: Cell) -> Matrix:
-    return Matrix(Experiment("fig-idea", "", (), ()), "smoke", cells, root)
+    return Matrix(Experiment("fig-idea", "", (), ()), SMOKE, cells, root)
 
 
 def _quiet(text: str) -> None: ...
@@ -47,23 +48,14 @@ def _quiet(text: str) -> None: ...
 def test_finished_cells_are_not_run_again_and_failed_ones_are(tmp_path: Path) -> None:
     done, failed, new = tiny_cell("cal-ql"), tiny_cell("cql"), tiny_cell("sac")
     matrix, engine = _matrix(tmp_path, done, failed, new), Noting()
-    write_progress(prepare(matrix.cell_root, done), Progress("finished"))
-    write_progress(prepare(matrix.cell_root, failed), Progress("failed", "no reason"))
+    write_progress(prepare(matrix.cell_root, done), CellProgress("finished"))
+    write_progress(prepare(matrix.cell_root, failed), CellProgress("failed", "no reason"))
     matrix.run(engine, Stop(), _quiet)
     assert engine.asked == [failed, new]
     assert outcome_text(matrix.statuses()).splitlines() == [
         "3 cells: 1 finished, 1 failed, 1 not run",
         f"  failed: {failed.id}: no reason",
     ]
-
-
-def test_without_what_draws_the_table_is_gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "calql.experiments.pages.page", None)
-    told: list[str] = []
-    found = _matrix(tmp_path, tiny_cell()).report(told.append)
-    assert found.name == "results.csv"
-    assert found.read_text().startswith("experiment,scale,cell,")
-    assert "--report-only" in told[-1]
 
 
 def test_a_failed_cell_does_not_keep_the_others(tmp_path: Path) -> None:
@@ -99,14 +91,20 @@ def test_a_stopped_and_a_killed_cell_go_on_to_the_same_end(tmp_path: Path) -> No
 
 def test_a_process_that_dies_without_a_word_is_a_failure(tmp_path: Path) -> None:
     folder = prepare(tmp_path, tiny_cell())
-    write_progress(folder, Progress("running"))
+    write_progress(folder, CellProgress("running"))
     note_death(folder, -9)
-    assert read_progress(folder) == Progress("failed", "its process died (signal 9); see log.txt")
+    assert read_progress(folder) == CellProgress("failed", "its process died (signal 9); see log.txt")
 
 
 def test_two_processes_never_work_in_one_folder(tmp_path: Path) -> None:
     with at_work(tmp_path) as first, at_work(tmp_path) as second:
         assert (first, second) == (True, False)
+
+
+def test_a_folder_is_free_where_nothing_can_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folders, "taken", lambda _: None)
+    with at_work(tmp_path) as free:
+        assert free
 
 
 @pytest.mark.parametrize(
@@ -117,7 +115,7 @@ def test_cells_at_once(machine: Machine, jobs: int) -> None:
 
 
 def test_cores_go_to_environments_that_step_outside() -> None:
-    (kitchen,) = cells_of(EXPERIMENTS["fig-reference"], "small", tasks=("kitchen-mixed",))[:1]
+    (kitchen,) = cells_of(EXPERIMENTS["fig-reference"], SMALL, tasks=("kitchen-mixed",))[:1]
     assert workers_of(kitchen, 3, on_gpu=False) == 3
     assert workers_of(replace(kitchen, task="hopper-medium"), 3, on_gpu=False) == 0
     assert workers_of(replace(kitchen, task="hopper-medium"), 3, on_gpu=True) == 3
@@ -126,8 +124,8 @@ def test_cores_go_to_environments_that_step_outside() -> None:
 
 def test_a_dry_run_lists_every_cell_with_its_size() -> None:
     experiment = EXPERIMENTS["fig-mixing"]
-    cells = cells_of(experiment, "small")
-    text = plan_text(Matrix(experiment, "small", cells, Path("nowhere")), Machine(16, ("0",), "NVIDIA H200"), 5)
+    cells = cells_of(experiment, SMALL)
+    text = plan_text(Matrix(experiment, SMALL, cells, Path("nowhere")), Machine(16, ("0",), "NVIDIA H200"), 5)
     for cell in cells:
         assert f"{cell.variant} " in text
     size = size_of(cells[0])
@@ -140,8 +138,8 @@ def test_a_dry_run_lists_every_cell_with_its_size() -> None:
 def test_a_plan_for_a_cluster_gives_each_cell_its_cards_and_adds_up_hours_and_money() -> None:
     """Two cells of an hour each on two cards of their own are four GPU-hours, whoever waits for whom."""
     experiment = EXPERIMENTS["fig-mixing"]
-    cells, machine = cells_of(experiment, "small")[:2], Machine(16, ("0", "1"), "NVIDIA H200")
-    matrix = Matrix(experiment, "small", cells, Path("nowhere"))
+    cells, machine = cells_of(experiment, SMALL)[:2], Machine(16, ("0", "1"), "NVIDIA H200")
+    matrix = Matrix(experiment, SMALL, cells, Path("nowhere"))
     hours = sum(size_of(cell).seconds(cell, machine, 1) for cell in cells) / 3600
     for at_once in (1, 2):
         assert plan_text(matrix, machine, at_once, apart=True).splitlines()[-1] == f"{2 * hours:,.0f} GPU-hours"

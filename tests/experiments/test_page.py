@@ -13,10 +13,10 @@ from synthetic_tables import Made, write_idea, write_tidy
 
 from browsing import PHONE, WIDE, browser, opened
 from calql.experiments.cells import CellStatus
-from calql.experiments.matrix import draw
 from calql.experiments.pages.page import render
 from calql.experiments.pages.renderings import RENDERINGS
 from calql.experiments.paper.matrices import EXPERIMENTS
+from calql.experiments.reproduce import draw
 from calql.results import statistics
 from calql.system.errors import UserError
 from page_reader import HOSTILE, Page

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from calql.domains.registry import all_tasks
-from calql.experiments.paper.numbers import NAMES, PaperTable, locomotion_table, main_table
+from calql.experiments.names import method_called, method_name, method_place
+from calql.experiments.paper.numbers import PRINTED, PaperTable, locomotion_table, main_table
 from calql.methods import METHODS
 
 MAIN_AVERAGES = {  # Tables 1 and 2 as printed: before, after (out of 100), regret
@@ -53,7 +54,16 @@ def test_every_task_and_method_of_the_paper_is_one_of_ours():
         assert len(table.cells) == tasks * methods
         assert set(table.tasks) <= set(all_tasks())
         assert set(table.methods) <= set(METHODS)
-    assert set(NAMES) <= set(METHODS)
+    assert set(PRINTED.values()) <= set(METHODS)
+
+
+def test_a_method_is_called_what_its_file_says():
+    assert [method_name(name) for name in ("wsrl", "cal-ql-utd20", "somebody-elses")] == [
+        "WSRL", "Cal-QL at 20 updates", "somebody-elses",
+    ]  # fmt: skip
+    assert [method_called(title) for title in ("WSRL", "Cal-QL", "unheard of")] == ["wsrl", "cal-ql", None]
+    assert all(method_name(method) == printed for printed, method in PRINTED.items())
+    assert sorted(("wsrl", "somebody-elses", "cql", "cal-ql"), key=method_place)[::3] == ["cal-ql", "somebody-elses"]
 
 
 def test_what_the_paper_does_not_print_is_none():

@@ -8,7 +8,7 @@ import pytest
 
 from calql.domains.point_maze.env import PointMaze
 from calql.domains.registry import get_task
-from calql.experiments.paper.slices import true_returns
+from calql.experiments.slices import true_returns
 
 DISCOUNT = 0.99
 

@@ -16,7 +16,7 @@ from reproduce_cells import tiny_cell
 
 from calql.cli import main
 from calql.engine.checkpoint import whole
-from calql.experiments.folders import Progress, at_work, prepare, read_progress, status, write_progress
+from calql.experiments.folders import CellProgress, at_work, prepare, read_progress, status, write_progress
 from calql.experiments.launchers.base import Reporter, Stop
 from calql.experiments.launchers.local import LocalEngine
 from calql.experiments.launchers.slurm import JOBS, Job, SlurmEngine, minutes_of
@@ -79,11 +79,11 @@ class Sending(SlurmEngine):
 def test_a_job_that_ends_before_its_cell_is_sent_again_but_not_for_ever(tmp_path: Path) -> None:
     engine, told = Sending(["time=10"], retries=2), list[str]()
     job = Job(CELL, prepare(tmp_path, CELL), Ended())
-    write_progress(job.folder, Progress("running", "stopped; it goes on when called again", 5.0))
+    write_progress(job.folder, CellProgress("running", "stopped; it goes on when called again", 5.0))
     reporter = Reporter(tmp_path, 1, told.append)
     assert [engine._goes_on(None, job, reporter, told.append) for _ in range(3)] == [True, True, False]
-    assert read_progress(job.folder) == Progress("failed", f"its job ended 3 times before it did; see {JOBS}", 5.0)
-    write_progress(job.folder, Progress("finished"))
+    assert read_progress(job.folder) == CellProgress("failed", f"its job ended 3 times before it did; see {JOBS}", 5.0)
+    write_progress(job.folder, CellProgress("finished"))
     assert not engine._goes_on(None, job, reporter, told.append)
     assert [line.split(": ")[-1].split(" (")[0] for line in told[:2]] == ["its job ended before it did, sent again"] * 2
 

@@ -1,4 +1,4 @@
-"""An actor of one's own: a file that the package does not know, one line in the registry, and learners train it."""
+"""An actor of one's own: a file that the package does not know, a name in the registry, and learners train it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class LogisticActor(Actor):
 
 @pytest.fixture
 def logistic(monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setitem(ACTORS, "logistic", LogisticActor)
+    monkeypatch.setitem(ACTORS._known(), "logistic", LogisticActor)
     return "logistic"
 
 
@@ -128,7 +128,7 @@ def test_it_is_refused_for_what_it_does_not_claim(monkeypatch: pytest.MonkeyPatc
     class WithoutSlopes(LogisticActor):
         gives: ClassVar[frozenset[str]] = frozenset({DENSITY})
 
-    monkeypatch.setitem(ACTORS, "stepped", WithoutSlopes)
+    monkeypatch.setitem(ACTORS._known(), "stepped", WithoutSlopes)
     tiny("iql", actor="stepped")
     for name, changes in (("sac", {}), ("td3-bc", {}), ("iql", {"ascent_weight": 1.0})):
         with pytest.raises(UserError, match="needs gradients through its actions"):

@@ -46,3 +46,10 @@ def test_every_option_is_named_there_or_where_it_points(name: str) -> None:
         if not re.search(rf"\b{option.name}\b|--(no-)?{option.name.replace('_', '-')}\b", text)
     ]
     assert not missing
+
+
+def test_every_method_has_a_title_and_a_place_of_its_own_in_lists() -> None:
+    entries = METHODS.values()
+    assert [entry.summary for entry in entries if not entry.title] == []
+    for each in ("title", "place"):
+        assert len({getattr(entry, each) for entry in entries}) == len(entries)

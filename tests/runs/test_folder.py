@@ -180,7 +180,7 @@ def test_a_fresh_note_of_another_machine_is_believed(tmp_path: Path) -> None:
 
 
 def test_without_locks_of_the_system_the_note_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock, "_lock", lambda _: None)
+    monkeypatch.setattr(lock, "taken", lambda _: None)
     with owned(tmp_path), pytest.raises(UserError, match="is at work"), owned(tmp_path):
         pass
     note(tmp_path, 0.0, host=socket.gethostname(), pid=2**22 + 1)  # nobody has that number

@@ -54,7 +54,7 @@ def test_from_python(file: str, tmp_path: Path) -> None:
 
 def test_from_the_command_line(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held = Counting()
-    monkeypatch.setattr("calql.cli.train.Silent", lambda: held)
+    monkeypatch.setattr("calql.cli.watching.Silent", lambda: held)
     words = ["--dataset", file, "--env", "corridor:Corridor-v0", "--quiet", "--no-films", "--seeds", "1"]
     words += ["--policy-widths", "8", "--critic-widths", "8", "--batch-size", "8", "--offline-updates", "4"]
     words += ["--online-steps", "0", "--evaluation-episodes", "1", "--out", str(tmp_path / "run")]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 import toy_task as toy
 
-from calql.domains.registry import DOMAINS, all_tasks
+from calql.domains.registry import all_tasks
 from calql.methods import METHODS, PRESETS
+from calql.methods.entry import Compared
+from calql.methods.iql import IQLOptions
 from calql.runs import request, tables
 from calql.runs.request import Choice
 from calql.system.errors import UserError
+from calql.system.options import CountOrZero
 
 
 def test_options_of_a_task() -> None:
@@ -32,7 +35,18 @@ def test_options_of_a_method_on_a_domain(options: dict, monkeypatch: pytest.Monk
 def test_domains_of_a_method(table: dict, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS._known(), "iql", replace(METHODS["iql"], **table))
     with pytest.raises(UserError, match="no domain or task is called 'antmase'; did you mean 'antmaze'"):
-        tables.check_places(places())
+        request.defaults(Choice(method="iql"), toy.task())
+    request.defaults(Choice(method="cal-ql"), toy.task())
+
+
+def test_an_option_of_the_runs_name_has_the_runs_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclass(frozen=True)
+    class Other(IQLOptions):
+        seeds: CountOrZero = 0
+
+    monkeypatch.setitem(METHODS._known(), "iql", replace(METHODS["iql"], options=Other))
+    with pytest.raises(UserError, match="--seeds must be at least 0 by the method 'iql', and at least 1 elsewhere"):
+        request.defaults(Choice(method="iql"), toy.task())
 
 
 def test_what_only_some_methods_have_may_be_set_for_all() -> None:
@@ -50,24 +64,27 @@ def test_what_a_method_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     request.defaults(Choice(method="cal-ql"))
 
 
+@pytest.mark.parametrize("table", [{"smoke": {"critic": 2}}, {"compared": Compared((0.2, 1.0), "", {"critic": 2})}])
+def test_what_a_method_is_cut_down_to(table: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS._known(), "iql", replace(METHODS["iql"], **table))
+    with pytest.raises(UserError, match="no option is called 'critic'; did you mean 'critics'"):
+        request.defaults(Choice(method="iql"))
+
+
 def test_what_a_preset_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PRESETS, "corl", {"calibrate_onlin": False})
     with pytest.raises(UserError, match="preset 'corl': no option is called 'calibrate_onlin'"):
         request.defaults(Choice(preset="corl"))
 
 
-def places() -> set[str]:
-    return {*DOMAINS, *all_tasks()}
-
-
 def test_every_table_of_the_package() -> None:
     for name in METHODS:
         tables.check_method(name)
+        tables.check_places(name)
     for name in PRESETS:
         tables.check_preset(name)
     for task in all_tasks().values():
         tables.check_task(task)
-    tables.check_places(places())
 
 
 def test_targets_are_bounded_on_own_data_and_as_presets_say() -> None:

@@ -15,6 +15,7 @@ from calql.cli import main
 from calql.data.check import RESETS, STEPS
 from calql.runs import life as training
 from calql.runs.life import Watching
+from calql.runs.scores import evaluate
 
 TINY: dict[str, Any] = {
     "seeds": 1, "offline_updates": 4, "online_steps": 20, "evaluate_offline_every": 4, "evaluate_online_every": 20,
@@ -55,7 +56,7 @@ def test_a_run_is_read_without_driving_anything(tmp_path: Path, counts: Path) ->
 def test_evaluating_plays_the_episodes_alone(tmp_path: Path, counts: Path) -> None:
     folder = train(tmp_path / "run").folder
     counts.unlink()
-    training.evaluate(folder, 2)
+    evaluate(folder, 2)
     assert times(counts, "reset") == 2
     assert times(counts, "step") <= 2 * 20
 

@@ -19,7 +19,7 @@ from calql.methods.learner_options import ActorCriticOptions
 from calql.runs import life as training
 from calql.runs.request import Choice
 from calql.system.errors import UserError
-from calql.system.options import RANGES, Checked
+from calql.system.options import Checked, Count, CountOrZero, Positive, ranges_of, require_same
 
 CLASSES: list[Any] = [
     RunOptions,
@@ -54,13 +54,38 @@ def _parts(hint: Any) -> Iterator[Any]:
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
 def test_every_number_has_a_range_that_is_checked(kind: type[Any]) -> None:
     names = set(numeric(kind))
-    assert names <= RANGES.keys()
+    assert names <= ranges_of(kind).keys()
     assert not names or issubclass(kind, Checked)
 
 
-def test_no_range_is_left_over() -> None:
-    used = {name for kind in CLASSES for name in numeric(kind)}
-    assert RANGES.keys() == used
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_no_range_is_left_over(kind: type[Any]) -> None:
+    assert ranges_of(kind).keys() <= set(numeric(kind))
+
+
+def test_a_name_has_one_range_in_the_whole_package() -> None:
+    met: dict[str, Any] = {}
+    for kind in CLASSES:
+        require_same(met, ranges_of(kind), kind.__name__)
+        met |= ranges_of(kind)
+
+
+def test_another_default_keeps_the_range() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Mine(ActorCriticOptions):
+        critics: int = 5
+
+    with pytest.raises(UserError, match="--critics is 0; it must be at least 1"):
+        Mine(critics=0)
+
+
+def test_another_range_is_refused() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Mine(ActorCriticOptions):
+        critics: CountOrZero = 5
+
+    with pytest.raises(UserError, match="--critics must be at least 0 by Mine, and at least 1 elsewhere"):
+        Mine()
 
 
 @pytest.mark.parametrize("kind", [k for k in CLASSES if issubclass(k, Checked)], ids=lambda kind: kind.__name__)
@@ -132,6 +157,18 @@ def test_numbers_of_other_libraries_become_pythons() -> None:
 
 def test_an_unbounded_clip_is_meant() -> None:
     assert ActorCriticOptions(difference_clip=(-200.0, float("inf"))).difference_clip[1] == float("inf")
+
+
+def test_ranges_of_ones_own() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Mine(Checked):
+        curiosity: Positive = 1.0
+        looks: Count | None = None
+
+    assert Mine(looks=3).looks == 3
+    for change, said in (({"curiosity": 0.0}, "it must be above 0"), ({"looks": 0}, "it must be at least 1")):
+        with pytest.raises(UserError, match=said):
+            Mine(**change)  # type: ignore[arg-type]
 
 
 def test_a_method_of_ones_own_may_have_options_without_a_range() -> None:

@@ -13,7 +13,7 @@ from calql.domains.registry import Task
 from calql.engine.episodes import Request
 from calql.engine.rollout import Collect, RolloutSetup, RolloutWorker
 from calql.engine.workers import ProcessPool
-from calql.methods import method_entry
+from calql.methods import DEFAULT_METHOD, method_entry
 from calql.methods.base import Method, Policy
 from calql.networks import Spec
 from calql.runs.request import Choice, defaults
@@ -73,7 +73,7 @@ def doublings(most: int) -> list[int]:
 
 def _policy(task: Task) -> tuple[Method, Policy]:
     """An untrained policy of the size that the task trains."""
-    method = method_entry("cal-ql").make(defaults(Choice(task=task.name), task)[1])
+    method = method_entry(DEFAULT_METHOD).make(defaults(Choice(task=task.name), task)[1])
     env = task.make_env()
     assert env.observation_space.shape is not None
     assert env.action_space.shape is not None

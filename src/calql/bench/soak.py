@@ -22,8 +22,8 @@ from calql.results import MetricsLog, Silent
 from calql.runs import life as training
 from calql.runs import record, request
 from calql.runs.request import Choice
+from calql.system.run_files import SOAKED
 
-SAMPLES = "soak.jsonl"  # in a folder that is kept
 EVERY_S = 2.0
 ENDLESS = 2_000_000_000  # environment steps: the clock ends the run
 FOLLOWED = ("resident_mb", "anonymous_mb", "workers_mb", "shared_mb", "open_files", "threads", "mappings")
@@ -98,7 +98,7 @@ def measure_soak(
         watching = training.Watching(display=position, max_minutes=minutes)
         with sampled(look, EVERY_S) as samples:
             go_on(folder, task, method, chosen, watching, dataset)
-        MetricsLog(folder / SAMPLES).append([dataclasses.asdict(sample) for sample in samples])
+        MetricsLog(folder / SOAKED).append([dataclasses.asdict(sample) for sample in samples])
         buffer, run = buffer_of(folder)
     return {"task": task, "method": method, "options": chosen, "workers": run.workers, **report(samples, buffer)}
 

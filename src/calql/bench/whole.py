@@ -12,13 +12,10 @@ from typing import Any
 from calql.domains.registry import get_task
 from calql.results import MetricsLog
 from calql.results.metrics import read_rows
-from calql.runs import life as training
-from calql.runs import record, request
+from calql.runs import api, life, record, request
 from calql.runs.request import Choice
 from calql.system.errors import UserError
-from calql.system.run_files import SPEED
-
-PARTS = "bench.jsonl"  # in a folder that is kept: one row for each time the run was taken up
+from calql.system.run_files import BENCHED, SPEED
 
 
 def measure_run(
@@ -38,10 +35,10 @@ def measure_run(
     with tempfile.TemporaryDirectory() as place:
         folder = keep or Path(place) / "run"
         before = len(read_rows(folder / SPEED))
-        outcome = go_on(folder, task, method, options, training.Watching(max_minutes=minutes), dataset)
+        outcome = go_on(folder, task, method, options, life.Watching(max_minutes=minutes), dataset)
         rows = read_rows(folder / SPEED)[before:]
-        MetricsLog(folder / PARTS).append([{"wall_s": time.monotonic() - begun}])
-        parts = [row["wall_s"] for row in read_rows(folder / PARTS)]
+        MetricsLog(folder / BENCHED).append([{"wall_s": time.monotonic() - begun}])
+        parts = [row["wall_s"] for row in read_rows(folder / BENCHED)]
     return {
         "task": task,
         "method": method,
@@ -58,14 +55,14 @@ def go_on(
     task: str,
     method: str,
     options: Mapping[str, Any],
-    watching: training.Watching,
+    watching: life.Watching,
     dataset: str | None = None,
-) -> training.Outcome:
+) -> life.Outcome:
     """Start the run in the folder, or resume it if it is the same one; on the task's own data, or on those given."""
     if folder.exists():
         _require_same(folder, task, method, options)
-    begin = partial(training.train, task, dataset=dataset, method=method, out=folder, watching=watching, **options)
-    return training.start_or_resume(folder, watching, begin)
+    begin = partial(api.train, task, dataset=dataset, method=method, out=folder, watching=watching, **options)
+    return life.start_or_resume(folder, watching, begin)
 
 
 def _require_same(folder: Path, task: str, method: str, options: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 
@@ -29,34 +29,36 @@ from calql.cli.help import Group, show_help
 from calql.cli.parse import made, read_words
 from calql.domains.registry import all_tasks, get_task
 from calql.engine.devices import devices_used, require_devices
-from calql.methods import able
+from calql.methods import DEFAULT_METHOD, able
 from calql.runs import record, request
 from calql.runs.request import Choice
 from calql.system.errors import UserError, unknown
-from calql.system.options import Checked
+from calql.system.options import FROM_ONE, Checked, Count, Devices, NotNegative, Positive, Range
+
+MEASURED = "point-maze-narrow"  # where no task is named: its networks are small
 
 
 @dataclass(frozen=True)
 class BenchOptions(Checked):
     """What to measure: updates/s of one method, or what one of the flags says. Prints JSON."""
 
-    task: str = "point-maze-narrow"
+    task: str = MEASURED
     """Task whose shapes and options are measured."""
-    method: str = "cal-ql"
+    method: str = DEFAULT_METHOD
     """Method to measure."""
     preset: str = "paper"
     """Options as a named source has them."""
-    seeds: tuple[int, ...] = (1, 4)
+    seeds: Annotated[tuple[int, ...], FROM_ONE] = (1, 4)
     """Numbers of seeds to train at once; --soak takes the last."""
-    observation: int | None = None
+    observation: Count | None = None
     """Observation size (default: the task's)."""
-    action: int | None = None
+    action: Count | None = None
     """Action size (default: the task's)."""
-    devices: int = 1
+    devices: Devices = 1
     """Devices that the seeds are shared out over; --growth follows this by itself, where there are several."""
-    transitions: int = 100_000
+    transitions: Count = 100_000
     """Logged transitions on the device."""
-    seconds: float = 5.0
+    seconds: Positive = 5.0
     """Time given to each measurement."""
     methods: bool = False
     """Updates/s of every method on the task."""
@@ -70,13 +72,13 @@ class BenchOptions(Checked):
     """Time per update against seeds, batch, critics, update ratio, logged transitions and devices."""
     products: bool = False
     """An update beside its matrix products alone."""
-    run: float = 0.0
+    run: NotNegative = 0.0
     """Train on the task for this many minutes: updates/s, steps/s and the share of time that the device waits."""
-    soak: float = 0.0
+    soak: NotNegative = 0.0
     """Train on the task for this many minutes: does memory grow, and is that the replay buffer? (Linux)"""
     stream: bool = False
     """Updates/s with logged rows in memory and streamed from disk, in turns, and the memory that the host takes."""
-    camera: int = 0
+    camera: Annotated[int, Range(8.0, 4096.0, also=0.0)] = 0
     """With --stream, images of so many pixels a side in the place of vectors."""
     set: tuple[str, ...] = ()
     """Options of the engine for --run and --soak, as NAME=VALUE, for example lag=1."""

@@ -13,12 +13,13 @@ from rich.table import Table
 
 from calql.cli.data_difficulty import DifficultyOptions, difficulty
 from calql.cli.data_view import ViewOptions, view
+from calql.cli.listing import print_left_out
 from calql.cli.parse import parse, subcommand
 from calql.cli.reading import ReadingOptions
 from calql.data import Dataset, Reading, check, describe, load, render, write
 from calql.data.inspect import sentence
 from calql.system.errors import UserError, shown
-from calql.system.options import Checked
+from calql.system.options import Checked, Count, CountOrZero, Processes
 
 
 def inspect(file: str, task: str | None = None, env: str | None = None, reading: Reading = Reading()) -> int:
@@ -87,13 +88,13 @@ class BuildOptions(Checked):
     """The dataset, as the task that uses it."""
     sources: str | None = None
     """Folder with raw demonstrations and policies (default: CALQL_SOURCES)."""
-    seed: int = 0
+    seed: CountOrZero = 0
     """Seed of the recipe."""
-    size: int | None = None
+    size: Count | None = None
     """Transitions, where the recipe has a size."""
     rebuild: bool = False
     """Build it again even if it is there."""
-    processes: int | None = None
+    processes: Processes | None = None
     """Processes to build with (default: all cores)."""
 
 
@@ -118,7 +119,7 @@ class CertifyOptions:
 def _list(options: ListOptions) -> int:
     from calql.data.store import is_built
     from calql.domains.originals import has_original
-    from calql.domains.registry import all_recipes
+    from calql.domains.registry import DOMAINS, all_recipes
 
     table = Table(box=None, header_style="bold")
     for heading in ("dataset", "for --task", "transitions", "here", "made of"):
@@ -127,7 +128,9 @@ def _list(options: ListOptions) -> int:
         here = "original" if has_original(name) else "built" if is_built(name) else "-"
         table.add_row(name, recipe.task, f"{recipe.size:,}" if recipe.size else "", here, recipe.summary)
     console = Console()
-    (console if console.is_terminal else Console(width=160)).print(table)
+    console = console if console.is_terminal else Console(width=160)
+    console.print(table)
+    print_left_out(DOMAINS, console)
     return 0
 
 

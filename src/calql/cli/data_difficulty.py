@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from calql.system.options import Checked
+from calql.system.options import Checked, Count
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,13 @@ class DifficultyOptions(Checked):
 
     names: Annotated[tuple[str, ...], tyro.conf.Positional]
     """Datasets by name, as in calql data list."""
-    updates: int = 10_000
+    updates: Count = 10_000
     """Gradient steps of behaviour cloning."""
-    seeds: int = 3
+    seeds: Count = 3
     """Seeds of it, which train as one program."""
-    episodes: int = 20
+    episodes: Count = 20
     """Episodes played with each seed at the end."""
-    size: int | None = None
+    size: Count | None = None
     """Transitions, of datasets that have a size (default: all)."""
     out: str = "runs/difficulty"
     """The folder of the runs and of difficulty.csv."""
@@ -41,10 +41,10 @@ def difficulty(options: DifficultyOptions) -> int:
 
     for name in options.names:
         recipe(name)  # a wrong name is told before an hour of work
-    scale = measured.Scale(options.updates, options.seeds, options.episodes, options.size)
+    cloning = measured.Cloning(options.updates, options.seeds, options.episodes, options.size)
     root = Path(options.out)
     found = []
     for name in options.names:
-        found = measured.write([measured.measure(name, scale, root, Watching(Progress()))], root / measured.FILE)
+        found = measured.write([measured.measure(name, cloning, root, Watching(Progress()))], root / measured.FILE)
     print(markdown(measured.table(found)))
     return 0

@@ -16,6 +16,7 @@ from calql.data.inspect import sentence
 from calql.data.overview import episodes
 from calql.domains.scene import Scene
 from calql.system.errors import UserError
+from calql.system.options import Port, Range
 
 if TYPE_CHECKING:
     from calql.domains.base import Task
@@ -32,7 +33,7 @@ class ViewOptions(ReadingOptions):
     """The page to write."""
     serve: bool = False
     """Serve it to a browser on this machine instead, until Ctrl-C."""
-    port: int = 0
+    port: Port = 0
     """Port to serve on (0: any that is free)."""
     task: str | None = None
     """The task that a file belongs to: its map, its time limit, and its environment for --films."""
@@ -40,7 +41,7 @@ class ViewOptions(ReadingOptions):
     """An environment of your own for --films: package:Name-v0."""
     dims: tuple[str, ...] = ()
     """Two features whose coverage is shown first, by number or name (default: the map's, else the first two)."""
-    films: int = 0
+    films: Annotated[int, Range(0.0, 12.0)] = 0
     """Episodes to film with the environment, which is put into the recorded states and never stepped."""
 
 
@@ -100,7 +101,7 @@ def _require_here(name: str) -> None:
     from calql.domains.originals import has_original
     from calql.domains.registry import DOMAINS
 
-    quick = any(domain.quick_data and name in domain.recipes for domain in DOMAINS.values())
+    quick = any(domain.quick_data and name in domain.recipes for domain in DOMAINS.loadable().values())
     if not (quick or is_built(name) or has_original(name)):
         raise UserError("is not here yet", where=name, mend=f"calql data build {name}")
 

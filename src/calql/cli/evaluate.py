@@ -11,7 +11,7 @@ import tyro
 
 from calql.cli.parse import parse
 from calql.runs.scores import evaluate
-from calql.system.options import Checked
+from calql.system.options import Checked, Count, CountOrZero
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,9 @@ class EvaluateOptions(Checked):
 
     run: Annotated[str, tyro.conf.Positional]
     """The run folder."""
-    episodes: int = 50
+    episodes: Count = 50
     """Episodes for each seed."""
-    start: int = 0
+    start: CountOrZero = 0
     """Number of the first episode; the same numbers give the same episodes."""
     trust: bool = False
     """Import the environment that the run names, though you never trained with it."""

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable
 from typing import Any
 
 from calql.cli.parse import Words, values
-from calql.methods import METHODS, Entry, method_entry
+from calql.methods import METHODS, method_entry
 from calql.system.errors import UserError
 from calql.system.options import hints_of
 
 
 def method_kinds() -> list[type[Any]]:
     """The options of every method."""
-    return list(dict.fromkeys(entry.options for entry in _entries().values()))
+    return list(dict.fromkeys(entry.options for entry in METHODS.loadable().values()))
 
 
 def options_given(words: Words, method: str, *others: type[Any], apart: Iterable[type[Any]] = ()) -> dict[str, Any]:
@@ -28,17 +27,8 @@ def options_given(words: Words, method: str, *others: type[Any], apart: Iterable
 
 
 def _of_others(name: str, method: str) -> UserError:
-    having = [each for each, entry in _entries().items() if name in hints_of(entry.options)]
+    having = [each for each, entry in METHODS.loadable().items() if name in hints_of(entry.options)]
     return UserError(
         f"--{name.replace('_', '-')} is no option of the method '{method}'",
         mend=f"leave it out, or choose a method that has it: {', '.join(having)}",
     )
-
-
-def _entries() -> dict[str, Entry]:
-    """Those that can be loaded: a broken package harms nobody who does not use it."""
-    found = {}
-    for name in METHODS:
-        with contextlib.suppress(UserError):
-            found[name] = METHODS[name]
-    return found

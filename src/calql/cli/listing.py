@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from calql.system.errors import UserError
+from calql.system.errors import UserError, shown
+from calql.system.registry import Registry
 
 WIDTH = 120  # where there is no terminal
 NAMES = 26  # letters of the longest name of a task, and one
@@ -25,21 +27,29 @@ def run(command: str, words: Sequence[str]) -> int:
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH)
-    console.print(_tasks() if command == "tasks" else _methods())
+    (_print_tasks if command == "tasks" else _print_methods)(console)
     return 0
 
 
-def _tasks() -> RenderableType:
+def print_left_out(things: Registry[Any], console: Console) -> None:
+    """What another package brings and a list does not show, in a line each, because it cannot be loaded."""
+    for error in things.broken.values():
+        console.print(shown(error.what), style="dim", markup=False, soft_wrap=True)
+
+
+def _print_tasks(console: Console) -> None:
     """Two lines a task, also at 80 columns: its sizes and its data, and under them what it is."""
-    from calql.domains.registry import DEFAULT, all_tasks
+    from calql.domains.registry import DOMAINS, all_tasks
+    from calql.runs.request import DEFAULT_TASK
 
     lines = [Text(_row("task", "offline", "online", "episode", "data"), style="bold")]
     for task in all_tasks().values():
         sizes = _count(task.protocol.offline_updates), _count(task.protocol.online_steps), str(task.episode_limit)
         lines.append(Text(_row(task.name, *sizes, _data(task.name))))
-        default = " (the default)" if task.name == DEFAULT else ""
+        default = " (the default)" if task.name == DEFAULT_TASK else ""
         lines.append(Text(f"  {task.summary}{default}", style="dim"))
-    return Group(*lines, Text(), Text(" ".join(ABOUT)))
+    console.print(*lines, Text(), Text(" ".join(ABOUT)), sep="\n")
+    print_left_out(DOMAINS, console)
 
 
 def _row(name: str, offline: str, online: str, episode: str, data: str) -> str:
@@ -71,10 +81,11 @@ def _count(number: int) -> str:
     return f"{number:,}"
 
 
-def _methods() -> Table:
+def _print_methods(console: Console) -> None:
     from calql.methods import METHODS
 
     table = Table("method", "what", box=None, header_style="bold")
-    for name, entry in METHODS.items():
+    for name, entry in METHODS.loadable().items():
         table.add_row(name, entry.summary)
-    return table
+    console.print(table)
+    print_left_out(METHODS, console)

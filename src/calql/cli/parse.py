@@ -17,7 +17,7 @@ import tyro
 
 from calql.cli.help import Group, show_help, slot
 from calql.system.errors import UserError, unknown
-from calql.system.options import bare, hints_of, read
+from calql.system.options import ANY, bare, hints_of, ranges_of, read
 
 Options = TypeVar("Options")
 Action = TypeVar("Action")
@@ -86,7 +86,9 @@ def made(kind: type[Options], words: Words, *, command: str) -> Options:
 
 def values(kind: type[Any], words: Words) -> dict[str, Any]:
     """What was typed for the options of one dataclass, as values of their types."""
-    return {name: read(name, words[name], hint) for name, hint in hints_of(kind).items() if name in words}
+    ranges = ranges_of(kind)
+    given = {name: hint for name, hint in hints_of(kind).items() if name in words}
+    return {name: read(name, words[name], hint, ranges.get(name, ANY)) for name, hint in given.items()}
 
 
 def _require_once(words: Sequence[str], hints: Mapping[str, Any], command: str) -> None:

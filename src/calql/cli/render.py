@@ -12,7 +12,7 @@ from tyro.conf import arg
 
 from calql.cli.parse import parse
 from calql.system.errors import UserError
-from calql.system.options import Checked
+from calql.system.options import NOT_NEGATIVE, Checked, CountOrZero, Range
 from calql.system.run_files import CONFIG
 
 
@@ -25,9 +25,9 @@ class RenderOptions(Checked):
     """A task by name, or a run folder."""
     out: Annotated[str | None, arg(metavar="FILE")] = None
     """One film to write: .gif, or .mp4 with the extra [films] (default: of a task episode.gif)."""
-    seed: int = 0
+    seed: CountOrZero = 0
     """Seed of the episode: the same start and goal for every policy."""
-    policies: Annotated[tuple[int, ...] | None, arg(metavar="SEED ...")] = None
+    policies: Annotated[tuple[int, ...] | None, NOT_NEGATIVE, arg(metavar="SEED ...")] = None
     """Of a run: the seeds whose policies play, a row each (default: the first)."""
     all_policies: bool = False
     """Of a run: those of all its seeds."""
@@ -35,7 +35,7 @@ class RenderOptions(Checked):
     """Of a run: before fine-tuning, after it, or side by side."""
     arm: Annotated[str | None, arg(metavar="NAME=VALUE")] = None
     """Of a sweep: one arm alone (default: all, side by side)."""
-    pixels: int = 480
+    pixels: Annotated[int, Range(480.0, 2160.0)] = 480
     """Pixels along the shorter side of each picture, at least."""
     trust: bool = False
     """Import the environment that the run names, though you never trained with it."""

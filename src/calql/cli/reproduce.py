@@ -13,7 +13,7 @@ import tyro
 from calql.cli import reproduce_page
 from calql.cli.parse import parse
 from calql.system.errors import UserError
-from calql.system.options import Checked
+from calql.system.options import Checked, Count, CountOrZero, NotNegative, Positive, Processes
 
 if TYPE_CHECKING:
     from calql.experiments.launchers.base import Engine
@@ -34,7 +34,7 @@ class ReproduceOptions(Checked):
     fig-reference, fig-iql, fig-mixing, fig-idea or fig-theory; or page, all results on one."""
     scale: Literal["smoke", "small", "paper"] = "small"
     """How much of it: smoke is seconds per cell on two cores, small minutes on a GPU, paper the whole protocol."""
-    seeds: int | None = None
+    seeds: Count | None = None
     """Seeds per cell, which train as one program (default: the scale's)."""
     tasks: tuple[str, ...] = ()
     """Only these tasks."""
@@ -48,25 +48,25 @@ class ReproduceOptions(Checked):
     """Print the cells, their size and an estimate of the time, and run nothing."""
     card: str = "NVIDIA H200"
     """The kind of GPU that --dry-run reckons with for the engines ray and slurm; the rates of others are assumed."""
-    price: float | None = None
+    price: NotNegative | None = None
     """What an hour of a GPU costs, for a total with --dry-run."""
     report_only: bool = False
     """Run nothing; write tables, figures and report of what there is."""
     table: str | None = None
     """Run nothing; write tables, figures and report of this results.csv (or .csv.gz), from wherever it came."""
-    max_minutes: float | None = None
+    max_minutes: Positive | None = None
     """Checkpoint all cells, write the report and end before so many minutes have passed."""
     engine: Literal["local", "ray", "slurm"] = "local"
     """Where cells run: on this machine, on a Ray cluster, or as jobs of Slurm."""
-    jobs: int | None = None
+    jobs: Processes | None = None
     """Engines local and slurm: cells at once (default: what this machine's cores and GPU bear; with Slurm all)."""
     address: str = "auto"
     """Engine ray: the cluster (HOST:PORT, ray://HOST:PORT, or auto for the one this machine belongs to)."""
-    gpus: float = 0.0
+    gpus: NotNegative = 0.0
     """Engine ray: share of a GPU for each cell. Engine slurm: GPUs, over which it shares out its seeds. 0: on CPUs."""
-    cpus: float = 1.0
+    cpus: Positive = 1.0
     """Engines ray and slurm: CPUs for each cell."""
-    retries: int = 3
+    retries: CountOrZero = 3
     """Engines ray and slurm: how often a cell is sent again when its worker is lost or its job's time is up."""
     slurm: tuple[str, ...] = ()
     """Engine slurm: options of sbatch as NAME=VALUE, such as time=4:00:00 (needed), partition=gpu and account=lab."""
@@ -89,8 +89,8 @@ def _refuse(options: ReproduceOptions, what: str, *names: str) -> None:
 
 def _drawn(options: ReproduceOptions, table: str) -> int:
     """A table holds all that its rendering needs; what else is there to run stands in it as not run."""
-    from calql.experiments.matrix import draw
     from calql.experiments.paper.matrices import find_experiment
+    from calql.experiments.reproduce import draw
 
     _refuse(options, "--table", "tasks", "methods", "set", "seeds", "dry_run", "report_only")
     _tell(f"report: {draw(find_experiment(options.name, also=(THEORY,)), Path(table), Path(options.out))}")
@@ -108,30 +108,32 @@ def _theory(options: ReproduceOptions) -> int:
 
 
 def _matrix(options: ReproduceOptions) -> int:
+    from calql.experiments.experiment import cells_of
     from calql.experiments.launchers.base import Stop
     from calql.experiments.matrix import Matrix, outcome_text
     from calql.experiments.paper.matrices import find_experiment
-    from calql.experiments.paper.scales import cells_of
+    from calql.experiments.reproduce import report
+    from calql.experiments.scales import SCALES
 
     if options.slurm and options.engine != "slurm":
         raise UserError("--slurm means nothing for --engine " + options.engine, mend="add --engine slurm")
-    experiment = find_experiment(options.name, also=(THEORY,))
+    experiment, scale = find_experiment(options.name, also=(THEORY,)), SCALES[options.scale]
     cells = cells_of(
         experiment,
-        options.scale,
+        scale,
         seeds=options.seeds,
         tasks=options.tasks,
         methods=options.methods,
         changes=options.set,
     )
-    matrix = Matrix(experiment, options.scale, cells, Path(options.out))
+    matrix = Matrix(experiment, scale, cells, Path(options.out))
     if options.dry_run:
         return _dry_run(matrix, options)
     stop = Stop.after(options.max_minutes)
     if not options.report_only:
         with stop.on_signals():
             matrix.run(_engine(options), stop, _tell)
-    _tell(f"report: {matrix.report(_tell)}")
+    _tell(f"report: {report(matrix)}")
     statuses = matrix.statuses()
     _tell(outcome_text(statuses))
     return int(any(status.state == "failed" for status in statuses))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -15,29 +14,26 @@ from rich.console import Console
 from calql.cli.given import method_kinds, options_given
 from calql.cli.help import Group, show_help
 from calql.cli.parse import made, parse, read_words, subcommand
-from calql.cli.train import NAMES, TrainOptions
+from calql.cli.train import TrainOptions
+from calql.cli.watching import print_table, watched
 from calql.data import Reading
 from calql.engine.options import RunOptions
-from calql.results import Progress, Silent
 from calql.results.rounds import rounds_table, warnings
-from calql.runs import life, preparation, request
-from calql.runs.request import Choice
+from calql.runs import life, preparation
+from calql.runs.request import CHOSEN, Choice
 from calql.runs.rounds import collecting, project
 from calql.runs.rounds.branch import round_folder
 from calql.runs.rounds.ledger import Ledger, read_ledger
 from calql.runs.rounds.scores import summaries
 from calql.runs.stops import CODES, Stops, process_start
 from calql.system.errors import DIVERGED, UserError, shown
-from calql.system.options import Checked
-from calql.system.run_files import POLICY
+from calql.system.options import Checked, Count, CountOrZero, Positive, hints_of
+from calql.system.run_files import POLICY, REPORT
 
 LISTED = 8  # episodes that are named one by one
 Project = Annotated[str, tyro.conf.Positional]
-STARTING = (  # of `calql train`, those that a project is started with
-    "task", "method", "preset", "dataset", "columns", "observations", "reward", "drop_bad_episodes", "env",
-    "episode_limit", "reward_scale", "reward_shift", "score", "offline", "action_low", "action_high", "probe",
-    "max_minutes", "quiet",
-)  # fmt: skip
+OF_THE_RUN = {"probe", "max_minutes", "quiet"}  # of `calql train`, beside what is chosen
+STARTING = tuple(name for name in hints_of(TrainOptions) if name in OF_THE_RUN | {*CHOSEN} - {"vary"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,13 +53,13 @@ class CollectOptions(Checked):
 
     project: Project
     """The project folder."""
-    episodes: int = 10
+    episodes: Count = 10
     """How many, of each policy that plays."""
     env: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """The environment: package:Name-v0 (default: that of the project)."""
-    seed: int | None = None
+    seed: CountOrZero | None = None
     """Whose policy (default: the first seed's; with --no-share every seed's)."""
-    episode_limit: int | None = None
+    episode_limit: Count | None = None
     """Steps after which an episode is cut (default: as the project or the environment has it)."""
     trust: bool = False
     """Import the environment that the project names, though you never trained with it."""
@@ -87,7 +83,7 @@ class AddOptions(Checked):
     """Leave out the episodes that are bad, and count them."""
     round: int | None = None
     """The round whose policy collected them, where the files do not say (default: the present one)."""
-    seed: int | None = None
+    seed: CountOrZero | None = None
     """The seed whose policy collected them, where the files do not say."""
     trust: bool = False
     """Import the reward function that the project names, though you never trained with it."""
@@ -99,7 +95,7 @@ class TrainRoundOptions(Checked):
 
     project: Project
     """The project folder."""
-    max_minutes: float | None = None
+    max_minutes: Positive | None = None
     """Checkpoint and end (with exit code 124) before this command has taken so many minutes."""
     trust: bool = False
     """Import the environment that the project names, though you never trained with it."""
@@ -143,22 +139,16 @@ def _start(command: str, words: Sequence[str]) -> int:
     choice = _choice(flags)
     given = {"online_steps": 0, **options_given(typed, choice.method, RunOptions, apart=[TrainOptions, StartOptions])}
     doing = f"reading {choice.task or choice.dataset or 'the logs'}"
-    with _watching(flags.quiet, flags.max_minutes, doing) as watching:
-        task, data, notes = request.resolve_task(choice)
-        found = request.resolve(choice, task, given)
-        if choice.env is not None and flags.probe and not found.run.real:
-            watching.display.message(preparation.PROBE)
-        experiment = preparation.prepare(
-            choice, task, data, found.run, found.options, notes, probe=flags.probe, given=given
-        )
+    with _stops(flags.max_minutes) as stops, watched(doing, stops, quiet=flags.quiet) as watching:
+        prepared = preparation.prepare_choice(choice, given, probe=flags.probe, tell=watching.display.message)
         said = shlex.join(["calql", *command.split(), *words])
-        outcome = project.start(folder, experiment, watching, said, share=own.share)
+        outcome = project.start(folder, prepared, watching, said, share=own.share)
     return _ended(folder, outcome)
 
 
 def _choice(flags: TrainOptions) -> Choice:
     """What is trained on. A file is noted with its whole path: a project lives long, and is worked on from anywhere."""
-    named = {name: getattr(flags, name) for name in NAMES}
+    named = {name: getattr(flags, name) for name in CHOSEN}
     file = None if flags.dataset is None else Path(flags.dataset).expanduser()
     if file is not None and file.exists():
         named["dataset"] = str(file.resolve())
@@ -198,7 +188,8 @@ def _add(command: str, words: Sequence[str]) -> int:
 def _train(command: str, words: Sequence[str]) -> int:
     options = parse(TrainRoundOptions, words, command=command)
     folder = Path(options.project)
-    with _watching(options.quiet, options.max_minutes, f"taking up {folder}") as watching:
+    doing = f"taking up {folder}"
+    with _stops(options.max_minutes) as stops, watched(doing, stops, quiet=options.quiet) as watching:
         outcome = project.train(folder, watching, trust=options.trust)
     return _ended(folder, outcome)
 
@@ -218,17 +209,8 @@ def _status(command: str, words: Sequence[str]) -> int:
     return 0
 
 
-@contextmanager
-def _watching(quiet: bool, minutes: float | None, doing: str) -> Iterator[life.Watching]:
-    """A display that says at once what is being done, and leaves the terminal as it was whatever happens."""
-    display = Silent() if quiet else Progress()
-    if isinstance(display, Progress):
-        display.preparing(doing)
-    with Stops(minutes, since=process_start(), own_process=True) as stops:
-        try:
-            yield life.Watching(display, stops=stops)
-        finally:
-            display.close()
+def _stops(minutes: float | None) -> Stops:
+    return Stops(minutes, since=process_start(), own_process=True)
 
 
 def _ended(folder: Path, outcome: life.Outcome) -> int:
@@ -243,10 +225,7 @@ def _ended(folder: Path, outcome: life.Outcome) -> int:
 def _print(folder: Path, ledger: Ledger) -> None:
     console = Console()
     rounds = summaries(folder, ledger)
-    table = rounds_table(rounds)
-    caption, table.caption = table.caption, None
-    console.print(table)
-    console.print(caption, style="dim")
+    print_table(rounds_table(rounds), console)
     for text in warnings(rounds, str(folder)):
         console.print(shown(text), style="yellow", markup=False, highlight=False, soft_wrap=True)
     for text in _standing(folder, ledger):
@@ -263,8 +242,8 @@ def _standing(folder: Path, ledger: Ledger) -> Iterator[str]:
         yield f"{len(ledger.inbox)} episodes wait: calql round train {folder}"
     if ledger.current is not None:
         yield f"policy to deploy: {round_folder(folder, ledger.current) / POLICY}"
-    if (folder / project.REPORT).exists():
-        yield f"report: {folder / project.REPORT}"
+    if (folder / REPORT).exists():
+        yield f"report: {folder / REPORT}"
 
 
 ACTIONS: dict[str, tuple[type[object], Callable[[str, Sequence[str]], int]]] = {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,10 +17,11 @@ from calql.cli.explain import print_origins
 from calql.cli.given import method_kinds, options_given
 from calql.cli.help import Group, show_help
 from calql.cli.parse import Words, made, read_words
+from calql.cli.watching import print_table, say, watched
 from calql.domains.own.tasks import ScoreKind
-from calql.domains.registry import COMPARED, DEFAULT
 from calql.engine.options import RunOptions
-from calql.results import Progress, Silent, logs_alone, logs_tables, read_runs, result_table, summarise
+from calql.methods import DEFAULT_METHOD
+from calql.results import logs_alone, logs_tables, read_runs, result_table, summarise
 from calql.results.arms import in_words, split_vary
 from calql.results.live import Live
 from calql.runs import life as training
@@ -28,11 +29,11 @@ from calql.runs import preparation, record, request
 from calql.runs.changes import changed, refused
 from calql.runs.folder import refuse_existing
 from calql.runs.origins import Resolved, resumed
-from calql.runs.request import Choice
+from calql.runs.request import CHOSEN, COMPARED, DEFAULT_TASK, Choice
 from calql.runs.stops import CODES, Stops, process_start
 from calql.runs.trust import remember, trust_run
 from calql.system.errors import DIVERGED, shown
-from calql.system.options import Checked, hints_of
+from calql.system.options import ANY, Checked, Count, Finite, NotZero, Positive, hints_of
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class TrainOptions(Checked):
 
     task: Annotated[str | None, arg(metavar="NAME")] = None
     """A task by name (`calql tasks`)."""
-    method: Annotated[str, arg(metavar="NAME")] = "cal-ql"
+    method: Annotated[str, arg(metavar="NAME")] = DEFAULT_METHOD
     """A method by name (`calql methods`)."""
     preset: Annotated[str, arg(metavar="NAME")] = "default"
     """Options as a named source has them: paper, corl or wsrl; default: the paper's, and for your own data bounds on
@@ -58,19 +59,19 @@ class TrainOptions(Checked):
     """Go on without the episodes of your dataset that are bad, and say how many they were."""
     env: Annotated[str | None, arg(metavar="NAME")] = None
     """An environment of your own: package:Name-v0."""
-    episode_limit: int | None = None
+    episode_limit: Count | None = None
     """Steps after which an episode is cut (default: the task's, or what your own environment says)."""
-    reward_scale: float | None = None
+    reward_scale: NotZero | None = None
     """Training rewards are scale * r + shift (default: the task's, or 1 and 0 for your own data)."""
-    reward_shift: float | None = None
+    reward_shift: Finite | None = None
     """See --reward-scale."""
     score: ScoreKind | None = None
     """How your own environment is scored (default: by success, where it reports it when tried out)."""
     offline: bool = False
     """Train on the logs of --dataset alone, without an environment: policies are valued on held-out episodes."""
-    action_low: tuple[float, ...] = ()
+    action_low: Annotated[tuple[float, ...], ANY] = ()
     """With --offline: the least that actions may be, one number or one for each (default: as the data reach)."""
-    action_high: tuple[float, ...] = ()
+    action_high: Annotated[tuple[float, ...], ANY] = ()
     """With --offline: the most."""
     vary: Annotated[str | None, arg(metavar="NAME=A,B,C")] = None
     """Train every seed once for each value of a numeric option, all of them as one program."""
@@ -84,7 +85,7 @@ class TrainOptions(Checked):
     """With --resume: go on although the task's rewards or episode limit have changed in the code since."""
     trust: bool = False
     """With --resume: import the environment that the run names, though you never trained with it."""
-    max_minutes: Annotated[float | None, arg(metavar="MINUTES")] = None
+    max_minutes: Annotated[Positive | None, arg(metavar="MINUTES")] = None
     """Checkpoint and end (with exit code 124) before this command has taken so many minutes."""
     tensorboard: bool = False
     """Also write TensorBoard events."""
@@ -102,15 +103,11 @@ class TrainOptions(Checked):
     """Every option, with the values that they have for the task and the method that are named."""
 
 
-NAMES = (
-    "task", "method", "preset", "dataset", "env", "episode_limit", "reward_scale", "reward_shift", "score", "vary",
-    "offline", "action_low", "action_high", "columns", "observations", "reward", "drop_bad_episodes",
-)  # fmt: skip
 COMPARES = split_vary(COMPARED)[0]
 # Who names none of these gets the first run.
 NAMING = ("task", "method", "preset", "dataset", "env", "vary", "resume", "offline", COMPARES)
 DESCRIPTION = (
-    f"Pre-train on logged data, then fine-tune online. Without a task or data of your own: {DEFAULT}. "
+    f"Pre-train on logged data, then fine-tune online. Without a task or data of your own: {DEFAULT_TASK}. "
     f"Without any name at all: Cal-QL and CQL side by side on it (vary {COMPARED})."
 )
 USUAL: dict[str, tuple[str, ...]] = {  # the options that people use, by the title of their group
@@ -128,7 +125,7 @@ def run(command: str, words: Sequence[str]) -> int:
     typed = read_words([TrainOptions, RunOptions, *method_kinds()], words, command=command)
     asks_help = typed.pop("help", False)
     if not any(name in typed for name in NAMING):
-        typed |= {"task": [DEFAULT], "vary": [COMPARED]}
+        typed |= {"task": [DEFAULT_TASK], "vary": [COMPARED]}
     flags = made(TrainOptions, typed, command=command)
     if asks_help or flags.help_all or flags.explain:
         found = _recorded(flags, typed) if flags.resume else _resolved(flags, typed)
@@ -155,7 +152,7 @@ def _live(flags: TrainOptions) -> AbstractContextManager[Live | None]:
 
 
 def _choice(flags: TrainOptions) -> Choice:
-    return Choice(**{name: getattr(flags, name) for name in NAMES})
+    return Choice(**{name: getattr(flags, name) for name in CHOSEN})
 
 
 def _given(typed: Words, method: str) -> dict[str, Any]:
@@ -210,7 +207,7 @@ def _resume(flags: TrainOptions, typed: Words, stops: Stops, live: Live | None) 
     if flags.trust:
         trust_run(folder)
     remember(flags.env)
-    with _watching(flags, stops, live, f"taking up {folder}") as watching:
+    with _watched(f"taking up {folder}", flags, stops, live) as watching:
         return training.resume(folder, watching, accept_changes=flags.accept_changes, **changes)
 
 
@@ -218,7 +215,7 @@ def _changes(flags: TrainOptions, typed: Words, config: Mapping[str, Any], folde
     """What was set otherwise than the run has it; refuses what would make it another run."""
     run_options, method_options = record.recorded_options(config, folder)
     before = {**config["choice"], **vars(method_options), **vars(run_options)}
-    given = {name: getattr(flags, name) for name in (*NAMES, "out") if name in typed}
+    given = {name: getattr(flags, name) for name in (*CHOSEN, "out") if name in typed}
     given |= _given(typed, config["choice"].get("method", Choice.method))
     different = {name: value for name, value in given.items() if value != before.get(name)}
     for name, value in different.items():
@@ -231,38 +228,22 @@ def _start(flags: TrainOptions, typed: Words, stops: Stops, command: str, live: 
     refuse_existing(flags.out)
     choice = _choice(flags)
     given = _given(typed, choice.method)
-    doing = f"reading the data of {choice.task or choice.dataset or DEFAULT}"
-    with _watching(flags, stops, live, doing) as watching:
+    doing = f"reading the data of {choice.task or choice.dataset or DEFAULT_TASK}"
+    with _watched(doing, flags, stops, live) as watching:
         return training.start(_ready(choice, given, watching, probe=flags.probe), flags.out, watching, command)
 
 
 def _ready(choice: Choice, given: Mapping[str, Any], watching: training.Watching, *, probe: bool) -> training.Ready:
-    """Resolved, loaded and checked."""
-    task, data, notes = request.resolve_task(choice)
-    found = request.resolve(choice, task, given)
-    if choice.env is not None and probe and not found.run.real:
-        watching.display.message(preparation.PROBE)
-    prepared = preparation.prepare(choice, task, data, found.run, found.options, notes, probe=probe, given=given)
-    _say(watching, "preparing the program")
+    """Nothing of it is held here: its data are let go of once their rows are on the device."""
+    prepared = preparation.prepare_choice(choice, given, probe=probe, tell=watching.display.message)
+    say(watching, "preparing the program")
     return training.Ready(prepared)
 
 
-@contextmanager
-def _watching(flags: TrainOptions, stops: Stops, live: Live | None, doing: str) -> Iterator[training.Watching]:
-    """A display that says at once what is being done, and leaves the terminal as it was whatever happens."""
-    display = Silent() if flags.quiet else Progress()
-    begun = None if live is None else live.begun
-    watching = training.Watching(display, flags.tensorboard, flags.wandb, stops=stops, begun=begun)
-    _say(watching, doing)
-    try:
-        yield watching
-    finally:
-        display.close()
-
-
-def _say(watching: training.Watching, doing: str) -> None:
-    if isinstance(watching.display, Progress):
-        watching.display.preparing(doing)
+def _watched(
+    doing: str, flags: TrainOptions, stops: Stops, live: Live | None
+) -> AbstractContextManager[training.Watching]:
+    return watched(doing, stops, quiet=flags.quiet, live=live, tensorboard=flags.tensorboard, wandb=flags.wandb)
 
 
 def _finish(outcome: training.Outcome, *, films: bool) -> int:
@@ -274,7 +255,7 @@ def _finish(outcome: training.Outcome, *, films: bool) -> int:
         console.print(logs_tables.logs_table(outcome.rows))
         console.print(shown(f"{logs_alone.lead(outcome.rows)} {logs_alone.WARNING}"), markup=False, highlight=False)
     elif outcome.rows:
-        _print_results(folder, console)
+        print_table(result_table([summarise(run) for run in read_runs(folder)]), console)
     for member, at in outcome.diverged.items():
         where = f"update {at['update']:,} (environment step {at['env_steps']:,})"
         console.print(
@@ -294,15 +275,6 @@ def _finish(outcome: training.Outcome, *, films: bool) -> int:
 
         console.print(shown(f"report: {write_report([folder])}"), soft_wrap=True, markup=False)
     return DIVERGED if outcome.diverged else 0
-
-
-def _print_results(folder: Path, console: Console) -> None:
-    """The caption by itself: a table as wide as the terminal would cut the last letter off its lines."""
-    table = result_table([summarise(run) for run in read_runs(folder)])
-    caption, table.caption = table.caption, None
-    console.print(table)
-    if caption is not None:
-        console.print(caption, style="dim")
 
 
 def _film(folder: Path, console: Console) -> None:

@@ -15,7 +15,7 @@ from calql.results.runs import read_runs
 from calql.results.serve import Server
 from calql.results.watched import Watched
 from calql.system.errors import UserError
-from calql.system.options import Checked
+from calql.system.options import Checked, Port
 from calql.system.serve import address, listening, new_token
 
 
@@ -25,7 +25,7 @@ class WatchOptions(Checked):
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional]
     """Run folders; several are compared on one page."""
-    port: int = 0
+    port: Port = 0
     """The port of this machine to listen on (0: any that is free)."""
 
 

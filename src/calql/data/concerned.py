@@ -1,4 +1,4 @@
-"""Which episodes show what `findings` found: for who wants to look at them.
+"""Map data warnings to the episodes that cause them.
 
 Sentences are matched by the functions that made them, so that none can be reworded out of its place.
 """

@@ -12,7 +12,6 @@ import json
 import os
 import re
 import shutil
-import sys
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +26,7 @@ import platformdirs
 from calql.data.dataset import MASKS, Bools, Dataset
 from calql.system.cores import available_cores
 from calql.system.errors import UserError
+from calql.system.locks import waited_for
 
 COLUMNS = "data.npz"
 MANIFEST = "manifest.json"
@@ -306,8 +306,5 @@ def locked(place: Path) -> Iterator[None]:
     """One builder per set: the others wait and then find it built."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with (place.parent / f".{place.name}.lock").open("a") as lock:
-        if sys.platform != "win32":
-            import fcntl
-
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        waited_for(lock.fileno())
         yield

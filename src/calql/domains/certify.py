@@ -12,8 +12,8 @@ from calql.data.dataset import Dataset
 from calql.data.formats.minari import MINARI
 from calql.data.load import load
 from calql.domains.checks import Certifier, Check, Recording
-from calql.domains.registry import DOMAINS
-from calql.system.errors import UserError, unknown
+from calql.domains.registry import find
+from calql.system.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,7 @@ def require_shapes(task: str, certifier: Certifier, dataset: Dataset) -> None:
 
 
 def _certifier(task: str) -> Certifier:
-    known = {name: found for domain in DOMAINS.values() for name, found in domain.certifiers.items()}
-    if task not in known:
-        raise unknown("task with a certifier", task, known)
-    return known[task]
+    return find("task with a certifier", task, lambda domain: domain.certifiers)
 
 
 def _size(shape: tuple[int, ...]) -> str:

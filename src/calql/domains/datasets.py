@@ -9,15 +9,12 @@ from calql.data.dataset import Dataset
 from calql.data.load import is_file_name
 from calql.data.store import Recipe, folder, manifest, obtain
 from calql.domains.originals import downloaded
-from calql.domains.registry import DOMAINS, all_recipes
+from calql.domains.registry import DOMAINS, all_recipes, find
 from calql.system.errors import UserError, unknown
 
 
 def recipe(name: str) -> Recipe:
-    for domain in DOMAINS.values():
-        if name in domain.recipes:
-            return domain.recipes[name]
-    raise unknown("dataset recipe", name, all_recipes())
+    return find("dataset recipe", name, lambda domain: domain.recipes)
 
 
 def named(source: str) -> Recipe | None:
@@ -27,7 +24,7 @@ def named(source: str) -> Recipe | None:
         return None
     known = all_recipes()
     if source not in known:
-        raise unknown("dataset", source, known)
+        raise unknown("dataset", source, known, left_out=DOMAINS.left_out())
     return known[source]
 
 

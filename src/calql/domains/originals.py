@@ -13,7 +13,7 @@ from calql.data.formats.minari import in_minari
 from calql.data.load import load
 from calql.data.store import Progress, data_root
 from calql.domains.base import Remote
-from calql.domains.registry import DOMAINS, all_recipes
+from calql.domains.registry import all_recipes, offered
 from calql.system.errors import UserError, unknown
 from calql.system.extras import extra
 
@@ -30,7 +30,7 @@ class Downloaded:
 
 def originals() -> dict[str, Remote]:
     """Every public original, by the name of its task."""
-    return {name: found for domain in DOMAINS.values() for name, found in domain.originals.items()}
+    return offered(lambda domain: domain.originals)
 
 
 def remote(name: str) -> Remote:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from calql import domains
 from calql.data.store import Recipe
@@ -16,8 +17,7 @@ from calql.domains.scene import Scene
 from calql.system.errors import unknown
 from calql.system.registry import Registry
 
-DEFAULT = "point-maze-quick"
-COMPARED = "calibrate=true,false"  # with the default task, where no method is named either: Cal-QL and CQL
+Offer = TypeVar("Offer")
 
 
 def _own() -> Mapping[str, Domain]:
@@ -32,27 +32,44 @@ DOMAINS: Registry[Domain] = Registry("domain", "calql.domains", Domain, _own)
 
 def all_tasks() -> dict[str, Task]:
     """Every task, in the order of the domains."""
-    return {name: task for domain in DOMAINS.values() for name, task in domain.tasks.items()}
+    return offered(lambda domain: domain.tasks)
 
 
 def get_task(name: str) -> Task:
-    for domain in DOMAINS.values():
-        if name in domain.tasks:
-            return domain.tasks[name]
-    raise unknown("task", name, all_tasks())
+    return find("task", name, lambda domain: domain.tasks)
 
 
 def all_recipes() -> dict[str, Recipe]:
     """How every dataset of the domains is made."""
-    return {name: made for domain in DOMAINS.values() for name, made in domain.recipes.items()}
+    return offered(lambda domain: domain.recipes)
 
 
 def get_scene(task: str) -> Scene:
     """What a page about the data of a task can show of it; of an unknown task nothing."""
-    for domain in DOMAINS.values():
-        if task in domain.tasks:
-            return domain.scenes.get(task, Scene())
-    return Scene()
+    return offered(lambda domain: domain.scenes).get(task, Scene())
 
 
-__all__ = ["COMPARED", "DEFAULT", "DOMAINS", "Domain", "Task", "all_recipes", "all_tasks", "get_scene", "get_task"]
+def offered(part: Callable[[Domain], Mapping[str, Offer]]) -> dict[str, Offer]:
+    """What all domains offer of a kind; one of another package that cannot be loaded offers nothing."""
+    return {name: thing for _, things in DOMAINS.each(part) for name, thing in things.items()}
+
+
+def find(kind: str, name: str, part: Callable[[Domain], Mapping[str, Offer]]) -> Offer:
+    """What the domains offer by a name, of which no more are loaded than it takes."""
+    for _, things in DOMAINS.each(part):
+        if name in things:
+            return things[name]
+    raise unknown(kind, name, offered(part), left_out=DOMAINS.left_out())
+
+
+__all__ = [
+    "DOMAINS",
+    "Domain",
+    "Task",
+    "all_recipes",
+    "all_tasks",
+    "find",
+    "get_scene",
+    "get_task",
+    "offered",
+]

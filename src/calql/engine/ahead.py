@@ -1,6 +1,6 @@
-"""A loop of fixed length whose rounds have done ahead, together, all that does not depend on the rounds before.
+"""Precompute random draws and batches for a fixed-length loop of updates.
 
-Of an update these are its keys, its random numbers and its batch. On a GPU each is a small kernel or several in a row,
+These are all that does not depend on the updates before. On a GPU each is a small kernel or several in a row,
 of a few microseconds whatever its size: for all rounds of a loop together they are as many kernels as for one of them.
 The numbers are the same, and no method has to know.
 """

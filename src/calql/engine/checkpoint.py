@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from calql.system.archives import read_archive
 from calql.system.errors import UserError, of_system
 from calql.system.files import written_whole
+from calql.system.run_files import PARTIAL
 
 KEPT = 2
-WHOLE, PARTIAL = ".npz", ".partial"
+WHOLE = ".npz"
 M_MMAP_THRESHOLD = -3  # of mallopt
 MAPPED = 2**20  # bytes from which on an array is mapped for itself, and goes back to the system when it is freed
 Arrays = dict[str, NDArray[Any]]

@@ -1,4 +1,4 @@
-"""Where each seed of a run stands."""
+"""Progress counters of each seed."""
 
 from __future__ import annotations
 

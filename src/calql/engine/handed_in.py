@@ -1,4 +1,4 @@
-"""Episodes that were collected elsewhere and are handed in, in the place of those that a run would play itself."""
+"""Collector that takes episodes from files instead of playing them."""
 
 from __future__ import annotations
 

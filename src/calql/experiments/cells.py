@@ -13,6 +13,7 @@ State = Literal["finished", "running", "failed", "not run"]
 
 DESCRIPTION, STATE, PROVENANCE, LOG, RUN = "cell.json", "state.json", "provenance.json", "log.txt", "run"
 SLICES = "slices.csv"  # of one cell
+TASKS_OWN, STAND_IN = "task", "stand-in"  # data: the task's own; a few episodes of random actions, made on the spot
 GATHERED = "idea.csv"  # of all, next to the table
 
 
@@ -25,7 +26,7 @@ class Cell:
     scale: str
     seeds: int
     options: Mapping[str, Any] = field(default_factory=dict)  # of the run and the method, where not their defaults
-    data: str = "task"  # "task": the task's own; "stand-in": a few episodes of random actions, made on the spot
+    data: str = TASKS_OWN  # or STAND_IN; else a dataset, as `calql train --dataset` has it
     slices: str = ""  # write slices of Q over actions at the end, for this moment of the run
     variant: str = ""  # what tells it from others of its task and method within an experiment
     shortened: str = ""  # how it differs from the paper's protocol, in words

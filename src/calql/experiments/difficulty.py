@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +19,19 @@ from calql.data.dataset import Dataset
 from calql.data.store import COLUMNS, Recipe
 from calql.data.store import folder as stored
 from calql.domains import datasets as recipes
-from calql.domains.registry import get_task
+from calql.experiments.experiment import Arm, Experiment, cells_of
+from calql.experiments.launchers.base import Stop
+from calql.experiments.launchers.here import Here
+from calql.experiments.matrix import Matrix
+from calql.experiments.paper.claims import PAIR
 from calql.experiments.paper.datasets import known_datasets
-from calql.experiments.paper.numbers import locomotion_table, main_table
+from calql.experiments.paper.numbers import printed
+from calql.experiments.scales import Scale
 from calql.experiments.tables import Cell, Table
 from calql.results.metrics import write_atomically
 from calql.results.runs import read_run
 from calql.results.summary import summarise
-from calql.runs import life, preparation, request
-from calql.runs.request import Choice
+from calql.runs import life
 from calql.system.errors import UserError
 
 FILE = "difficulty.csv"
@@ -40,7 +44,7 @@ HEADS = (
 
 
 @dataclass(frozen=True)
-class Scale:
+class Cloning:
     """How long cloning trains, and how it is measured."""
 
     updates: int = 10_000
@@ -53,6 +57,16 @@ class Scale:
         """Part of the run folder's name: another scale is another run."""
         size = f"-{self.size}" if self.size else ""
         return f"{self.updates}-updates-{self.seeds}-seeds-{self.episodes}-episodes{size}"
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The same network for every set, evaluated at its end."""
+        return {
+            "offline_updates": self.updates,
+            "evaluate_offline_every": self.updates,
+            "evaluation_episodes": self.episodes,
+            "policy_widths": WIDTHS,
+        }
 
 
 @dataclass(frozen=True)
@@ -77,39 +91,32 @@ class Difficulty:
         return float(np.std(self.scores, ddof=1)) if len(self.scores) > 1 else 0.0
 
 
-def measure(name: str, scale: Scale, root: Path, watching: life.Watching = life.Watching()) -> Difficulty:
+def measure(name: str, cloning: Cloning, root: Path, watching: life.Watching = life.Watching()) -> Difficulty:
     """Count what a dataset holds, and clone it; a run that is finished is not run again, a cut one goes on."""
     recipe = recipes.recipe(name)
-    if scale.size is not None and recipe.size is None:
+    if cloning.size is not None and recipe.size is None:
         raise UserError(f"'{name}' has one size", where="--size", mend="leave it out for this dataset")
-    data = recipes.load(name, size=scale.size)
-    out = root / f"{name}.{scale.label}"
-    outcome = life.start_or_resume(out, watching, lambda: _clone(recipe, data, scale, out, watching))
-    if not outcome.finished:
-        raise UserError("behaviour cloning was stopped", where=str(out), mend="give the same command again to go on")
-    run = read_run(out)
-    return _counted(recipe, data, scale, summarise(run).values("before"), run.config)
+    if cloning.size is not None:
+        recipes.load(name, size=cloning.size)  # builds it: a part of a set is named by its file
+    matrix = matrix_of(recipe, cloning, root)
+    matrix.run(Here(watching), Stop(), lambda _: None)
+    (cell,) = matrix.cells
+    run, data = read_run(root / cell.home), recipes.load(name, size=cloning.size)
+    return _counted(recipe, data, cloning, summarise(run).values("before"), run.config)
 
 
-def _clone(recipe: Recipe, data: Dataset, scale: Scale, out: Path, watching: life.Watching) -> life.Outcome:
-    """`--method bc` with the same network for every set, evaluated at its end."""
-    named = recipe.name if scale.size is None else str(stored(recipe.name, 0, scale.size) / COLUMNS)
-    choice = Choice(task=recipe.task, method=METHOD, dataset=named)
-    task = get_task(recipe.task)
-    options = {
-        "seeds": scale.seeds,
-        "offline_updates": scale.updates,
-        "evaluate_offline_every": scale.updates,
-        "evaluation_episodes": scale.episodes,
-        "policy_widths": WIDTHS,
-    }
-    run, learner = request.set_options(*request.defaults(choice, task), options, METHOD)
-    prepared = preparation.prepare(choice, task, data, run, learner, [], probe=False)
-    return life.start(life.Ready(prepared), out, watching, command=f"calql data difficulty {recipe.name}")
+def matrix_of(recipe: Recipe, cloning: Cloning, root: Path) -> Matrix:
+    """Of one cell, whose folder is its run folder."""
+    experiment = Experiment("difficulty", "How hard a dataset is", (recipe.task,), (Arm(METHOD),), cloning.seeds)
+    scale = Scale(cloning.label, "behaviour cloning at one small scale", lambda *_: cloning.options)
+    named = recipe.name if cloning.size is None else str(stored(recipe.name, 0, cloning.size) / COLUMNS)
+    home = f"{recipe.name}.{cloning.label}"
+    cells = [replace(cell, data=named, home=home) for cell in cells_of(experiment, scale)]
+    return Matrix(experiment, scale, cells, root, below="")
 
 
 def _counted(
-    recipe: Recipe, data: Dataset, scale: Scale, scores: Sequence[float], config: Mapping[str, Any]
+    recipe: Recipe, data: Dataset, cloning: Cloning, scores: Sequence[float], config: Mapping[str, Any]
 ) -> Difficulty:
     flags = None if recipe.success is None else recipe.success(data)
     returns = np.add.reduceat(data.rewards.astype(np.float64), data.episode_starts)
@@ -121,9 +128,9 @@ def _counted(
         successes=None if flags is None else int(np.sum(flags)),
         mean_return=float(returns.mean()),
         scores=tuple(scores),
-        updates=scale.updates,
-        episodes=scale.episodes,
-        size=scale.size,
+        updates=cloning.updates,
+        episodes=cloning.episodes,
+        size=cloning.size,
         commit=str(config.get("versions", {}).get("commit", "")),
         notes="; ".join(data.notes),
     )
@@ -193,6 +200,5 @@ def _line(each: Difficulty) -> list[Cell]:
 
 def _before(task: str) -> str:
     """What the paper has before fine-tuning."""
-    cells = {**main_table().cells, **locomotion_table().cells}
-    found = [cell.before for method in ("cal-ql", "cql") if (cell := cells.get((task, method))) is not None]
+    found = [cell.before for method in PAIR if (cell := printed(task, method)) is not None]
     return ", ".join(f"{value:.2f}" for value in found if value is not None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from calql.data.store import manifest
 from calql.domains.datasets import recipe
 from calql.domains.registry import DOMAINS, get_task
-from calql.experiments.cells import Cell
+from calql.experiments.cells import TASKS_OWN, Cell
 from calql.experiments.launchers.machine import Machine
 from calql.experiments.training import options_of
 from calql.methods import method_entry
@@ -65,7 +65,7 @@ def updates_per_s(machine: Machine) -> float:
 
 
 def assumptions(machine: Machine) -> str:
-    steps = ", ".join(f"{name} {domain.steps_per_s:,.0f}" for name, domain in DOMAINS.items())
+    steps = ", ".join(f"{name} {domain.steps_per_s:,.0f}" for name, domain in DOMAINS.loadable().items())
     return (
         f"assumed on {machine.device}: {updates_per_s(machine):,.0f} updates/s of Cal-QL on Adroit over all seeds "
         "and cells, "
@@ -81,7 +81,7 @@ def cost_text(machine: Machine, hours: float, price: float | None) -> str:
 
 
 def _transitions(cell: Cell) -> int | None:
-    if cell.data != "task":
+    if cell.data != TASKS_OWN:
         return None
     try:
         return int(manifest(cell.task)["transitions"])

@@ -14,25 +14,23 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
 
 from calql.experiments.cells import DESCRIPTION, LOG, RUN, STATE, Cell, CellStatus, State
 from calql.results.metrics import write_atomically
 from calql.runs.folder import finished
 from calql.runs.stops import CODES
-from calql.system.run_files import CONFIG
+from calql.system.locks import taken
+from calql.system.run_files import CONFIG, LOCK
 
-LOCK = ".lock"
 BUSY = 3  # exit code of a process that found somebody else at work
 
 
 @dataclass(frozen=True)
-class Progress:
+class CellProgress:
     """How far a cell came; `seconds` over all attempts."""
 
     state: State = "not run"
@@ -49,15 +47,15 @@ def prepare(root: Path, cell: Cell) -> Path:
     return folder
 
 
-def read_progress(folder: Path) -> Progress:
+def read_progress(folder: Path) -> CellProgress:
     """What state.json says; a cell whose process was killed is still 'running' there."""
     try:
-        return Progress(**json.loads((folder / STATE).read_text()))
+        return CellProgress(**json.loads((folder / STATE).read_text()))
     except FileNotFoundError:
-        return Progress()
+        return CellProgress()
 
 
-def write_progress(folder: Path, progress: Progress) -> None:
+def write_progress(folder: Path, progress: CellProgress) -> None:
     write_atomically(folder / STATE, json.dumps(vars(progress)) + "\n")
 
 
@@ -66,22 +64,22 @@ def note_death(folder: Path, code: int) -> None:
     found = read_progress(folder)
     told = found.state in ("failed", "finished") or bool(found.reason)
     if not told and code not in (0, BUSY, -signal.SIGTERM, *CODES.values()):
-        write_progress(folder, Progress("failed", f"its process died ({_how(code)}); see {LOG}", found.seconds))
+        write_progress(folder, CellProgress("failed", f"its process died ({_how(code)}); see {LOG}", found.seconds))
 
 
 def _how(code: int) -> str:
     return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
-def progress_of(root: Path, cell: Cell) -> Progress:
+def progress_of(root: Path, cell: Cell) -> CellProgress:
     """How far a cell came; one that is its run folder has no state of its own beside the run's."""
     if not cell.home:
         return read_progress(root / cell.id)
     if not (root / cell.home / CONFIG).is_file():
-        return Progress()
+        return CellProgress()
     if finished(root / cell.home):
-        return Progress("finished")
-    return Progress("running", "unfinished; it goes on when called again")
+        return CellProgress("finished")
+    return CellProgress("running", "unfinished; it goes on when called again")
 
 
 def status(root: Path, cell: Cell) -> CellStatus:
@@ -104,21 +102,9 @@ def at_work(folder: Path, wait_s: float = 0.0) -> Iterator[bool]:
     """Hold the folder while working in it; False where somebody else still does after the wait."""
     until = time.monotonic() + wait_s
     with (folder / LOCK).open("a") as lock:
-        while not (free := _locks(lock)) and time.monotonic() < until:
+        while not (free := taken(lock.fileno()) is not False) and time.monotonic() < until:
             time.sleep(0.5)
         yield free
-
-
-def _locks(file: TextIO) -> bool:
-    if sys.platform == "win32":
-        return True
-    import fcntl
-
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def held(folder: Path) -> bool:

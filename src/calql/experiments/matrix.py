@@ -1,4 +1,4 @@
-"""An experiment from its cells to its report: run what is not finished, gather what there is, render it."""
+"""The cells of an experiment below one folder: how they stand, what they take, and those run that are not finished."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from calql.experiments.analysis.evaluations import read_results
-from calql.experiments.analysis.tidy import TABLE, write_table
-from calql.experiments.cells import GATHERED, Cell, CellStatus, State
+from calql.experiments.cells import STAND_IN, Cell, CellStatus
 from calql.experiments.estimate import Size, assumptions, cost_text, size_of
+from calql.experiments.experiment import Experiment
 from calql.experiments.folders import progress_of, status
 from calql.experiments.launchers.base import Engine, Stop, Tell
 from calql.experiments.launchers.machine import Machine
-from calql.experiments.paper.matrices import Experiment
-from calql.experiments.paper.scales import HOW, AnyScale, cells_of, known_scale
-from calql.experiments.paper.slices import gather_slices
-from calql.system.errors import UserError
+from calql.experiments.scales import Scale
 
 HEADINGS = ("task", "method", "variant", "seeds", "updates", "env steps", "transitions", "minutes", "state")
 CELLS = "cells"  # shared by all experiments below one folder: what one has run the next finds done
@@ -28,7 +24,7 @@ class Matrix:
     """The cells of one experiment at one scale, below a folder."""
 
     experiment: Experiment
-    scale: AnyScale
+    scale: Scale
     cells: Sequence[Cell]
     root: Path
     below: str = CELLS  # where in the root the folders of the cells are
@@ -40,52 +36,18 @@ class Matrix:
     @property
     def out(self) -> Path:
         """Where the table and the report go."""
-        return self.root / f"{self.experiment.name}-{self.scale}"
+        return self.root / f"{self.experiment.name}-{self.scale.name}"
 
     def run(self, engine: Engine, stop: Stop, tell: Tell) -> None:
         """Every cell that is not finished, each at most once; a failed one is tried again."""
         left = [cell for cell in self.cells if progress_of(self.cell_root, cell).state != "finished"]
-        tell(f"{self.experiment.name}, scale {self.scale} ({HOW[self.scale]})")
+        tell(f"{self.experiment.name}, scale {self.scale.name} ({self.scale.how})")
         tell(f"  {len(self.cells)} cells, {len(self.cells) - len(left)} finished before")
         if left:
             engine.run(self.cell_root, left, stop, tell)
 
     def statuses(self) -> list[CellStatus]:
         return [status(self.cell_root, cell) for cell in self.cells]
-
-    def report(self, tell: Tell) -> Path:
-        """The tidy table and everything made from it; nothing is shown that was not run.
-
-        A machine that lends its GPU may lack what draws: it gathers the table, and another draws from it.
-        """
-        table = write_table(self.experiment.name, self.cells, self.cell_root, self.out / TABLE)
-        gather_slices(self.cells, self.cell_root, self.out / GATHERED)
-        try:
-            from calql.experiments.pages.page import render
-        except ModuleNotFoundError as error:
-            tell(f"no report: the package '{error.name}' is missing; where it is installed, --report-only draws it")
-            return table
-        return render(self.experiment.name, table, self.out, status=self.statuses())
-
-
-def draw(experiment: Experiment, table: Path, root: Path) -> Path:
-    """Everything that is made from a tidy table, from one that was written elsewhere."""
-    from calql.experiments.pages.page import render
-
-    results = read_results(table)
-    if not results:
-        raise UserError("a table without rows", where=str(table), mend="give one that 'calql reproduce' wrote")
-    scale = known_scale(results[0].scale, where=str(table))
-    finished = {result.key: result.finished for result in results}
-
-    def stands(cell: Cell) -> CellStatus:
-        key = cell.task, cell.method, cell.variant
-        state: State = "not run" if key not in finished else "finished" if finished[key] else "running"
-        reason = "unfinished in this table" if state == "running" else ""
-        return CellStatus(cell.id, *key, state, reason, shortened=cell.shortened)
-
-    status = [stands(cell) for cell in cells_of(experiment, scale)]
-    return render(experiment.name, table, root / f"{experiment.name}-{scale}", status=status)
 
 
 def plan_text(
@@ -111,7 +73,7 @@ def plan_text(
 
 def _transitions(cell: Cell, size: Size) -> str:
     if size.transitions is None:
-        return "stand-in" if cell.data == "stand-in" else "not built"
+        return "stand-in" if cell.data == STAND_IN else "not built"
     return f"{size.transitions:,}"
 
 

@@ -16,13 +16,14 @@ from calql.data.store import data_root, locked
 from calql.data.write import write_npz
 from calql.domains.common.rollout import Actor, Rollouts, record
 from calql.domains.registry import Task
+from calql.experiments.cells import STAND_IN
 
 EPISODES, STEPS = 2, 15
 
 
 def stand_in(task: Task) -> Path:
     """The file of a task's stand-in data; made on first use."""
-    path = data_root() / "stand-in" / f"{task.name}.npz"
+    path = data_root() / STAND_IN / f"{task.name}.npz"
     if not path.is_file():
         with locked(path):
             if not path.is_file():

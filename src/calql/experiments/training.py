@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from calql.domains.registry import get_task
 from calql.engine.options import RunOptions
-from calql.experiments.cells import Cell
+from calql.experiments.cells import STAND_IN, TASKS_OWN, Cell
 from calql.runs import life, preparation, request
 from calql.runs.preparation import Prepared
 from calql.runs.request import Choice
@@ -33,27 +33,26 @@ def train_cell(
         return life.start(ready(), folder, watching, command=command_of(cell))
 
     def ready() -> life.Ready:
-        experiment = _experiment(cell, here, dataset)
-        prepared(experiment)
-        return life.Ready(experiment)
+        found = preparation.prepare_choice(_choice(cell, dataset), _given(cell, here))
+        prepared(found)
+        return life.Ready(found)
 
     return life.start_or_resume(folder, watching, begin)
 
 
 def options_of(cell: Cell, here: Mapping[str, Any] = {}) -> tuple[RunOptions, Any]:
     """Those of its run and its method."""
-    choice = Choice(task=cell.task, method=cell.method)
-    usual = request.defaults(choice, request.resolve_task(choice)[0])
-    return request.set_options(*usual, {**cell.options, **here, "seeds": cell.seeds}, cell.method)
+    found = request.resolve(_choice(cell), get_task(cell.task), _given(cell, here))
+    return found.run, found.options
 
 
-def _experiment(cell: Cell, here: Mapping[str, Any], dataset: Path | None) -> Prepared:
-    choice = Choice(task=cell.task, method=cell.method, dataset=None if dataset is None else str(dataset))
-    task, data, notes = request.resolve_task(choice)
-    run, learner = options_of(cell, here)
-    if dataset is not None:
-        task = replace(task, held_out_data=None)
-    return preparation.prepare(choice, task, data, run, learner, notes)
+def _choice(cell: Cell, dataset: Path | None = None) -> Choice:
+    named = None if cell.data in (TASKS_OWN, STAND_IN) else cell.data
+    return Choice(task=cell.task, method=cell.method, dataset=named if dataset is None else str(dataset))
+
+
+def _given(cell: Cell, here: Mapping[str, Any]) -> dict[str, Any]:
+    return {**cell.options, **here, "seeds": cell.seeds}
 
 
 def command_of(cell: Cell) -> str:
@@ -65,6 +64,6 @@ def command_of(cell: Cell) -> str:
             words.append(f"--{flag}" if value else f"--no-{flag}")
         else:
             words += [f"--{flag}", *map(str, value if isinstance(value, tuple) else (value,))]
-    if cell.data == "stand-in":
-        words += ["--dataset", f"stand-in/{cell.task}.npz"]
+    if cell.data != TASKS_OWN:
+        words += ["--dataset", f"{STAND_IN}/{cell.task}.npz" if cell.data == STAND_IN else cell.data]
     return shlex.join(words)

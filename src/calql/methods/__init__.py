@@ -5,7 +5,6 @@ A method of another package comes by an entry point of the group `calql.methods`
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import pkgutil
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from calql.system.errors import UserError, unknown
 from calql.system.options import POOLED
 from calql.system.registry import Registry
 
+DEFAULT_METHOD = "cal-ql"
 ORIGINAL = "original"  # the preset of a method's own code, where the paper's baseline was another program
 
 
@@ -59,12 +59,8 @@ def same_method(name: str, changes: Mapping[str, Any]) -> str | None:
     """The method that this one is with some options changed, if it has a name: CQL is Cal-QL with calibrate=False."""
     entry = method_entry(name)
     wanted = {**vars(entry.options()), **changes}
-    for other in METHODS:
-        with contextlib.suppress(UserError):  # a broken package brings no name
-            each = METHODS[other]
-            if (each.make, each.sets, vars(each.options())) == (entry.make, entry.sets, wanted):
-                return other
-    return None
+    made = METHODS.each(lambda each: (each.make, each.sets, vars(each.options())))
+    return next((other for other, each in made if each == (entry.make, entry.sets, wanted)), None)
 
 
 def title_of(name: str) -> str:
@@ -86,7 +82,8 @@ def make_method(name: str, options: Any, *, discrete: bool = False) -> Method:
 
 def able(discrete: bool) -> list[str]:
     """Names of the methods that learn discrete actions, or continuous ones."""
-    return [name for name, entry in METHODS.items() if (entry.discrete is not None if discrete else entry.continuous)]
+    forms = METHODS.each(lambda entry: entry.discrete is not None if discrete else entry.continuous)
+    return [name for name, form in forms if form]
 
 
 def check_combination(
@@ -122,6 +119,7 @@ def preset(name: str, method: str) -> Mapping[str, Any]:
 
 
 __all__ = [
+    "DEFAULT_METHOD",
     "METHODS",
     "PRESETS",
     "Entry",

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import Annotated
+
+import tyro
 
 from calql.networks.actors import ACTORS, actor_kind, actors_that_give, settings_of
 from calql.system.errors import UserError
 from calql.system.options import Checked, refused
+
+ActorName = Annotated[str, tyro.conf.arg(metavar="{" + ",".join(ACTORS) + "}")]
 
 
 @dataclass(frozen=True)
 class ActorOptions(Checked):
     """Options of a method whose actor can be another."""
 
-    actor: str = "tanh-gaussian"
-    """Distribution of the policy's actions: tanh-gaussian, gaussian or deterministic. Methods refuse what they cannot
-    train."""
+    actor: ActorName = "tanh-gaussian"
+    """Distribution of the policy's actions. Methods refuse what they cannot train."""
     standardise: bool = False
     """Give observations to the networks in units of their spread in the logged data; images stay as they are."""
 
@@ -35,7 +39,7 @@ class ActorOptions(Checked):
 
     def _refuse_unused(self) -> None:
         """A setting of other actors that was changed would do nothing, and say nothing."""
-        of_others = frozenset().union(*(settings_of(kind) for kind in ACTORS.values()))
+        of_others = frozenset().union(*(settings for _, settings in ACTORS.each(settings_of)))
         unused = of_others - settings_of(actor_kind(self.actor))
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)

@@ -20,10 +20,10 @@ from calql.methods.base import (
     learn,
     traced,
 )
-from calql.methods.entry import Entry
+from calql.methods.entry import Compared, Entry
 from calql.methods.learner_options import Widths
 from calql.networks import DENSITY, DISCRETE, GRADIENTS, Actor, Categorical, Spec, Style, make_actor, make_encoder
-from calql.system.options import refused
+from calql.system.options import Count, Positive, refused
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class BCOptions(ActorOptions):
 
     policy_widths: Widths = (256, 256)
     """Hidden widths of the policy."""
-    batch_size: int = 256
+    batch_size: Count = 256
     """Transitions in one batch."""
-    policy_rate: float = 3e-4
+    policy_rate: Positive = 3e-4
     """Adam step size."""
     objective: Literal["likelihood", "squared"] = "likelihood"
     """Maximise the likelihood of logged actions, or bring the mean action close to them in least squares."""
@@ -117,6 +117,7 @@ METHODS = {
         discrete=discrete,
         sets=SETS,
         on={"point-maze": {"policy_rate": 1e-3}},
+        compared=Compared((0.5, 1.0), "clones walks that go everywhere, the goal included"),
         place=14,
         title="BC",
     )

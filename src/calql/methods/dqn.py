@@ -29,6 +29,7 @@ from calql.methods.entry import Entry
 from calql.methods.learner_options import Widths
 from calql.methods.off_policy import OffPolicy
 from calql.networks import ChoiceCritics, Spec, Style, at_actions, best_allowed, draws, make_encoder, move_towards
+from calql.system.options import Count, Positive, Share, ShareAboveZero, ShareBelowOne
 
 
 @dataclass(frozen=True)
@@ -39,16 +40,16 @@ class DQNOptions(Checked):
     """Hidden widths of the Q-function, which is the policy too."""
     critic_layer_norm: bool = False
     """Layer norm after each of its hidden layers."""
-    batch_size: int = 256
+    batch_size: Count = 256
     """Transitions in one minibatch."""
-    discount: float = 0.99
-    critic_rate: float = 3e-4
+    discount: ShareBelowOne = 0.99
+    critic_rate: Positive = 3e-4
     """Adam step size."""
-    target_rate: float = 0.005
+    target_rate: ShareAboveZero = 0.005
     """Share of the new Q-function in its target at every update."""
     target_bounds: bool = False
     """Cut TD targets to what rewards like those seen so far can add up to."""
-    epsilon: float = 0.05
+    epsilon: Share = 0.05
     """Probability of an allowed action drawn at random when it collects."""
     standardise: bool = False
     """Give observations to the networks in units of their spread in the logged data; images stay as they are."""

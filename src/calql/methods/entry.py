@@ -13,6 +13,15 @@ Options = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
+class Compared:
+    """A method in `calql compare`: the mean score over seeds that one of its kind should come to, and why."""
+
+    after: tuple[float, float]
+    why: str
+    options: Options = field(default_factory=dict)  # of the run or the method, above what all have there
+
+
+@dataclass(frozen=True)
 class Entry:
     """A method by name: its options, how it is made from them, and what it changes in the run.
 
@@ -29,13 +38,12 @@ class Entry:
     rewards: Mapping[str, RewardRule] = field(default_factory=dict)  # domain or task -> where its authors map otherwise
     update_cost: float = 1.0  # of one update, against one of Cal-QL
     small: Options = field(default_factory=dict)  # at most so much of each at the scale `small`
+    smoke: Options = field(default_factory=dict)  # likewise at the scale `smoke`, of its own options
+    compared: Compared | None = None  # None: nothing is expected of it
     place: int = 1_000  # in lists; equal ones by name
     discrete: Callable[[Any], Method] | None = None  # how it is made for discrete actions; None: it has no such form
     continuous: bool = True  # whether it is made for continuous ones by `make`
     title: str = ""  # what papers call it, where that is not its name
-
-    def options_on(self, domain: str, task: str) -> Options:
-        return {**self.on.get(domain, {}), **self.on.get(task, {})}
 
     def rewards_on(self, domain: str, task: str, usual: RewardRule) -> RewardRule:
         return self.rewards.get(task, self.rewards.get(domain, usual))

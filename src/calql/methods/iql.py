@@ -26,7 +26,7 @@ from calql.methods.base import (
     own_defaults,
     traced,
 )
-from calql.methods.entry import Entry
+from calql.methods.entry import Compared, Entry
 from calql.methods.off_policy import OffPolicy, WeightedCloningOptions, least_q, td_loss
 from calql.networks import (
     DISCRETE,
@@ -42,28 +42,28 @@ from calql.networks import (
     make_encoder,
     move_towards,
 )
-from calql.system.options import POOLED, refused
+from calql.system.options import POOLED, CountOrZero, KeptIfMinusOne, NotNegative, OpenShare, ShareBelowOne, refused
 
 
 @dataclass(frozen=True)
 class IQLOptions(WeightedCloningOptions):
     """Options of IQL; the defaults are the paper's on AntMaze."""
 
-    policy_std: float = 0.0
+    policy_std: NotNegative = 0.0
     """Standard deviation of the policy, kept at this value; 0 trains one number per action dimension."""
-    policy_dropout: float = 0.0
+    policy_dropout: ShareBelowOne = 0.0
     """Share of hidden units of the policy that drop out in updates (kitchen: 0.1)."""
-    policy_decay_updates: int = 0
+    policy_decay_updates: CountOrZero = 0
     """Updates over which a cosine takes the policy's step size to 0; 0 keeps it (the original offline: 1,000,000)."""
-    expectile: float = 0.9
+    expectile: OpenShare = 0.9
     """Level tau of the expectile that V regresses to: 1/2 is the mean over logged actions, 1 their best."""
-    temperature: float = 10.0
+    temperature: NotNegative = 10.0
     """Inverse temperature beta of the policy's weights exp(beta A)."""
-    temperature_online: float = -1.0
+    temperature_online: KeptIfMinusOne = -1.0
     """The same after the switch; negative keeps the offline one."""
-    ascent_weight: float = 0.0
+    ascent_weight: NotNegative = 0.0
     """Weight of direct ascent on Q by the policy's own actions, next to the cloning."""
-    ascent_weight_online: float = -1.0
+    ascent_weight_online: KeptIfMinusOne = -1.0
     """The same after the switch; negative keeps it. Above 0: the aggressive policy update of the paper's appendix E."""
 
     @property
@@ -219,6 +219,7 @@ METHODS = {
             "point-maze": PER_STEP,
         },
         update_cost=0.4,
+        compared=Compared((0.2, 1.0), "improves slowly: its policy stays with logged actions"),
         place=9,
         title="IQL",
     )

@@ -10,8 +10,33 @@ import tyro
 from calql.methods.actor_options import ActorOptions
 from calql.methods.base import require
 from calql.networks import DENSITY, GRADIENTS, Initialiser, Kernel, Precision
+from calql.system.options import (
+    FROM_ONE,
+    Count,
+    CountOrZero,
+    Finite,
+    KeptIfMinusOne,
+    NotNegative,
+    Positive,
+    Range,
+    Share,
+    ShareAboveZero,
+    ShareBelowOne,
+)
 
-Widths = Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT [INT ...]")]
+Widths = Annotated[tuple[int, ...], FROM_ONE, tyro.conf.arg(metavar="INT [INT ...]")]
+LogStdRange = Annotated[tuple[float, float], Range(ordered=True)]
+
+
+SMOKE = {  # what a try of some seconds has at most
+    "critics": 2,
+    "target_subset": 2,
+    "sampled_actions": 2,
+    "backup_actions": 2,
+    "critic_steps": 4,
+    "critic_steps_online": 4,
+    "penalised_critics": 2,
+}
 
 
 @dataclass(frozen=True)
@@ -23,9 +48,9 @@ class ActorCriticOptions(ActorOptions):
     """Hidden widths of the policy."""
     critic_widths: Widths = (256, 256, 256, 256)
     """Hidden widths of each critic."""
-    critics: int = 2
+    critics: Count = 2
     """Q-functions in the ensemble."""
-    target_subset: int = 0
+    target_subset: CountOrZero = 0
     """Critics drawn at random for each TD target; 0 takes all of them."""
     subset_with_replacement: bool = False
     """Draw that subset, and --penalised-critics, with replacement: one critic may come twice (WSRL)."""
@@ -37,18 +62,18 @@ class ActorCriticOptions(ActorOptions):
     """Layer norm after each hidden layer of the policy."""
     initialiser: Initialiser = "orthogonal"
     """How layers start, named after the code bases that have it; biases of the first three start at 0."""
-    output_gain: float = 0.01
+    output_gain: NotNegative = 0.01
     """Orthogonal gain of output layers (CORL: 1.414); the bound of their uniform start with 'rebrac' and 'rlkit'."""
-    last_hidden_gain: float = 2.0**0.5
+    last_hidden_gain: NotNegative = 2.0**0.5
     """Orthogonal gain of the last hidden layer (WSRL: 0.01, and 1.414 for outputs)."""
     state_dependent_std: bool = True
     """The network gives the log standard deviation; off: one trained vector (WSRL on AntMaze)."""
     log_std_scalars: bool = True
     """Scale and shift the log standard deviation by two trained numbers; off: an output layer of its own instead
     (RLPD, WSRL)."""
-    log_std_offset: float = -1.0
+    log_std_offset: Finite = -1.0
     """Start of that trained shift."""
-    log_std_range: tuple[float, float] = (-20.0, 2.0)
+    log_std_range: LogStdRange = (-20.0, 2.0)
     """Bounds of the log standard deviation (WSRL: -11.513 2.303, a deviation of 1e-5 to 10)."""
     precision: Precision = "float32"
     """Arithmetic of the hidden layers; inputs are not rounded in any, outputs and losses are float32 in all."""
@@ -56,20 +81,20 @@ class ActorCriticOptions(ActorOptions):
     """On an H100 or H200, in bfloat16: 'fused' keeps the critics' activations on the chip. Elsewhere: plain."""
 
     # Optimisation
-    batch_size: int = 256
+    batch_size: Count = 256
     """Transitions in one minibatch."""
-    discount: float = 0.99
-    policy_rate: float = 1e-4
+    discount: ShareBelowOne = 0.99
+    policy_rate: Positive = 1e-4
     """Adam step size of the policy and of the temperature."""
-    critic_rate: float = 3e-4
+    critic_rate: Positive = 3e-4
     """Adam step size of the critics and of the dual variable."""
-    target_rate: float = 0.005
+    target_rate: ShareAboveZero = 0.005
     """Share of the new critic in its target at every update."""
     target_bounds: bool = False
     """Cut TD targets to what rewards like those seen so far can add up to."""
-    critic_steps: int = 1
+    critic_steps: Count = 1
     """Critic updates on consecutive minibatches before one policy update (RLPD: its update ratio)."""
-    critic_steps_online: int = 0
+    critic_steps_online: CountOrZero = 0
     """The same after the switch; 0 keeps the offline number (WSRL: 4)."""
     critic_loss: Literal["sum", "mean"] = "sum"
     """How the losses of the critics are put together (RLPD, WSRL: mean); Adam makes little of the difference."""
@@ -80,11 +105,11 @@ class ActorCriticOptions(ActorOptions):
     is left out: networks go on by their momentum (WSRL)."""
 
     # SAC
-    target_entropy: float = 0.0
+    target_entropy: Finite = 0.0
     """Entropy that the temperature steers to; 0 or more stands for minus --entropy-scale times the action dimension."""
-    entropy_scale: float = 1.0
+    entropy_scale: NotNegative = 1.0
     """See --target-entropy (RLPD: 0.5)."""
-    entropy_share: float = 0.2
+    entropy_share: Share = 0.2
     """With discrete actions the temperature steers to this share of the largest entropy, log of the allowed actions."""
     entropy_in_backup: bool = False
     """Subtract alpha log pi in the TD target, after the best of several actions was chosen (as the authors do)."""
@@ -95,9 +120,9 @@ class ActorCriticOptions(ActorOptions):
     as the softplus of its parameter (WSRL)."""
     temperature_states: Literal["current", "next"] = "current"
     """States whose entropy drives the temperature (WSRL: next, with as many fresh actions each as --backup-actions)."""
-    backup_actions: int = 10
+    backup_actions: Count = 10
     """Policy actions at s' for the max-target backup; 1 is the plain SAC backup."""
-    backup_actions_online: int = 0
+    backup_actions_online: CountOrZero = 0
     """The same after the switch; 0 keeps the offline number (WSRL but on AntMaze: 1)."""
 
     # The conservative regulariser
@@ -105,30 +130,30 @@ class ActorCriticOptions(ActorOptions):
     """Use the regulariser at all."""
     conservative_online: bool = True
     """Keep it online (off: CQL then SAC)."""
-    conservative_weight: float = 5.0
+    conservative_weight: NotNegative = 5.0
     """Weight of the regulariser, times alpha' where it is dual."""
-    conservative_weight_online: float = -1.0
+    conservative_weight_online: KeptIfMinusOne = -1.0
     """Weight after the switch; negative keeps the offline one."""
-    sampled_actions: int = 10
+    sampled_actions: Count = 10
     """Actions drawn from each of: uniform, the policy at s, the policy at s'."""
     importance_sampling: bool = True
     """Correct each sampled Q by its log-density; off: no densities, and the logged action joins the sum."""
     dual: bool = True
     """Tune the weight by dual ascent so that the regulariser stays at the gap."""
-    gap: float = 0.8
+    gap: Finite = 0.8
     """Target of the regulariser where it is dual."""
-    dual_start: float = 1.0
+    dual_start: Finite = 1.0
     """Start of log alpha' (exponential) or of its raw value (softplus)."""
     dual_form: Literal["exponential", "softplus"] = "exponential"
     """How alpha' comes from its parameter (WSRL: softplus)."""
     dual_draws: Literal["shared", "own"] = "shared"
     """Whether dual ascent sees the regulariser of the critics' loss, or one with actions and critics of its own draw
     (WSRL)."""
-    soft_maximum_temperature: float = 1.0
+    soft_maximum_temperature: Positive = 1.0
     """Temperature of the logsumexp."""
-    difference_clip: tuple[float, float] = (float("-inf"), float("inf"))
+    difference_clip: Annotated[tuple[float, float], Range(infinite=True, ordered=True)] = (float("-inf"), float("inf"))
     """Bounds of the regulariser per state, before the mean (CORL: -200 from below)."""
-    penalised_critics: int = 0
+    penalised_critics: CountOrZero = 0
     """Critics drawn at random for the regulariser at each update; 0 penalises all (WSRL: 2). It is their mean or sum,
     by --critic-loss, that counts."""
     subtract_log_count: bool = False

@@ -13,9 +13,10 @@ import jax
 import jax.numpy as jnp
 
 from calql.methods.base import Carry, TimeStep, Transitions, own_defaults
-from calql.methods.entry import Entry
+from calql.methods.entry import Compared, Entry
 from calql.methods.td3_bc import TD3BC, TD3BCOptions, TD3State, of_actor
 from calql.networks import ActionDistribution, Actor, Critics, draws, q_values
+from calql.system.options import Count, Finite, NotNegative
 
 
 @dataclass(frozen=True)
@@ -24,11 +25,11 @@ class O3FOptions(TD3BCOptions):
 
     critics: int = 5
     critic_layer_norm: bool = True
-    candidates: int = 100
+    candidates: Count = 100
     """Actions scored for each one played."""
-    candidate_noise: float = 0.2
+    candidate_noise: NotNegative = 0.2
     """Standard deviation of the candidates around the policy's action."""
-    optimism: float = 0.0
+    optimism: Finite = 0.0
     """Weight of the ensemble's standard deviation in the score, next to its mean."""
     optimistic_backup: bool = False
     """Let the TD target use the best of the candidates at s' too, valued by the least critic."""
@@ -95,6 +96,8 @@ METHODS = {
         },
         update_cost=0.6,
         small={"candidates": 20},
+        smoke={"critics": 2, "candidates": 2},
+        compared=Compared((0.2, 1.0), "TD3+BC with better data online"),
         place=12,
         title="O3F",
     )

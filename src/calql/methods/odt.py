@@ -28,11 +28,11 @@ from calql.methods.base import (
     require,
     traced,
 )
-from calql.methods.entry import Entry
+from calql.methods.entry import Compared, Entry
 from calql.methods.optimise import ADAM, clip_by_norm, descend, trusted
 from calql.networks import Precision, Spec, make_encoder
 from calql.networks.transformer import INSIDE, DecisionTransformer
-from calql.system.options import POOLED
+from calql.system.options import POOLED, Count, Finite, NotNegative, Positive, ShareBelowOne
 
 SPREAD_FLOOR = 1e-6  # added to the standard deviation of observations
 
@@ -41,45 +41,45 @@ SPREAD_FLOOR = 1e-6  # added to the standard deviation of observations
 class ODTOptions(Checked):
     """Options of the online decision transformer; the defaults are its authors' for AntMaze."""
 
-    width: int = 1024
+    width: Count = 1024
     """Features of a token."""
-    layers: int = 4
+    layers: Count = 4
     """Blocks of the transformer."""
-    heads: int = 4
+    heads: Count = 4
     """Attention heads."""
-    dropout: float = 0.1
+    dropout: ShareBelowOne = 0.1
     """Share of features that drop out in updates."""
-    training_context: int = 20
+    training_context: Count = 20
     """Steps of a training sequence."""
-    acting_context: int = 5
+    acting_context: Count = 5
     """Steps back that the policy sees when it acts."""
     order_embedding: bool = True
     """Tell the network the time step within the episode (its authors' locomotion: no)."""
-    order_steps: int = 1_000
+    order_steps: Count = 1_000
     """Time steps that it can tell apart; later ones count as the last."""
     standardise: bool = True
     """Give observations to the network in units of their spread in the logged data."""
-    batch_size: int = 256
+    batch_size: Count = 256
     """Sequences in one batch."""
-    policy_rate: float = 1e-3
+    policy_rate: Positive = 1e-3
     """LAMB step size."""
-    weight_decay: float = 0.0
+    weight_decay: NotNegative = 0.0
     """LAMB's decay of the parameters. At 0 there is no trust ratio either, and LAMB is Adam: its authors' code."""
-    warmup_updates: int = 10_000
+    warmup_updates: Count = 10_000
     """Updates over which the step size rises from 0."""
-    gradient_clip: float = 0.25
+    gradient_clip: Positive = 0.25
     """Largest norm of a gradient."""
-    temperature_start: float = 0.1
+    temperature_start: Positive = 0.1
     """Start of the entropy's weight, which is trained."""
-    temperature_rate: float = 1e-4
+    temperature_rate: Positive = 1e-4
     """Adam step size of that weight."""
-    entropy_scale: float = 1.0
+    entropy_scale: NotNegative = 1.0
     """The weight steers the entropy to minus this times the action dimension."""
-    evaluation_return: float = 1.0
+    evaluation_return: Finite = 1.0
     """Return-to-go asked for when evaluating, in the environment's rewards."""
-    exploration_return: float = 2.0
+    exploration_return: Finite = 2.0
     """Return-to-go asked for when collecting."""
-    return_scale: float = 1.0
+    return_scale: Positive = 1.0
     """Returns are divided by this before the network sees them."""
     precision: Precision = "float32"
     """Of the products in the blocks; parameters, embeddings, norms and outputs are float32."""
@@ -306,6 +306,8 @@ METHODS = {
         },
         update_cost=20.0,
         small={"width": 256, "offline_updates": 2_000, "updates_per_episode": 30, "warmup_updates": 1_000},
+        smoke={"width": 8, "layers": 1, "heads": 1, "training_context": 5, "warmup_updates": 10},
+        compared=Compared((0.5, 1.0), "asked for the return of a success, it clones what led to one"),
         place=13,
         title="ODT",
     )

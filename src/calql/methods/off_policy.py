@@ -9,10 +9,11 @@ import jax
 import jax.numpy as jnp
 
 from calql.methods import losses
-from calql.methods.actor_options import ActorOptions
+from calql.methods.actor_options import ActorName, ActorOptions
 from calql.methods.base import Defaults, Metrics, State, Transitions
 from calql.methods.learner_options import Widths
 from calql.networks import DENSITY, Critics, Initialiser, q_values
+from calql.system.options import Count, Positive, ShareAboveZero, ShareBelowOne
 
 
 @dataclass(frozen=True)
@@ -23,16 +24,16 @@ class OffPolicyOptions(ActorOptions):
     """Hidden widths of the policy."""
     critic_widths: Widths = (256, 256)
     """Hidden widths of each critic (and of the value network, where there is one)."""
-    critics: int = 2
+    critics: Count = 2
     """Q-functions in the ensemble."""
-    batch_size: int = 256
+    batch_size: Count = 256
     """Transitions in one minibatch."""
-    discount: float = 0.99
-    policy_rate: float = 3e-4
+    discount: ShareBelowOne = 0.99
+    policy_rate: Positive = 3e-4
     """Adam step size of the policy."""
-    critic_rate: float = 3e-4
+    critic_rate: Positive = 3e-4
     """Adam step size of the critics (and of the value network)."""
-    target_rate: float = 0.005
+    target_rate: ShareAboveZero = 0.005
     """Share of the new networks in their targets, each time these move."""
     target_bounds: bool = False
     """Cut TD targets to what rewards like those seen so far can add up to."""
@@ -42,10 +43,10 @@ class OffPolicyOptions(ActorOptions):
 class WeightedCloningOptions(OffPolicyOptions):
     """Options of a policy that clones logged actions, the better ones more."""
 
-    actor: str = "gaussian"
+    actor: ActorName = "gaussian"
     initialiser: Initialiser = "orthogonal"
     """How layers start, named after the code bases that have it."""
-    weight_cap: float = 100.0
+    weight_cap: Positive = 100.0
     """Largest exponential weight of one transition in the policy's loss."""
 
     @property

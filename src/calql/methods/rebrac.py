@@ -11,11 +11,12 @@ import jax.numpy as jnp
 from calql.data.rewards import RewardRule
 from calql.methods import losses
 from calql.methods.base import Metrics, Transitions, own_defaults
-from calql.methods.entry import Entry
+from calql.methods.entry import Compared, Entry
 from calql.methods.learner_options import Widths
 from calql.methods.off_policy import least_q
 from calql.methods.td3_bc import TD3BC, TD3Options, TD3State
 from calql.networks import Actor, Initialiser, Style, move_towards
+from calql.system.options import Count, NotNegative, Share
 
 
 @dataclass(frozen=True)
@@ -28,16 +29,16 @@ class ReBRACOptions(TD3Options):
     initialiser: Initialiser = "rebrac"
     policy_first: bool = True
     standardise: bool = False
-    policy_penalty: float = 0.003
+    policy_penalty: NotNegative = 0.003
     """Weight beta_1 of the squared distance to the logged action in the policy's loss."""
-    target_penalty: float = 0.002
+    target_penalty: NotNegative = 0.002
     """Weight beta_2 of the squared distance to the logged next action in the TD target."""
     exploration_noise: float = 0.03
-    final_penalty: float = 0.0
+    final_penalty: Share = 0.0
     """Online both weights fall in a straight line, and stay at this factor once they reach it (CORL: 0.5)."""
-    penalty_updates: int = 1_000_000
+    penalty_updates: Count = 1_000_000
     """Gradient steps online at which that line would be at 0."""
-    target_penalty_online: float = 0.0
+    target_penalty_online: NotNegative = 0.0
     """Factor of beta_2 after the switch, on top of that."""
 
 
@@ -148,7 +149,8 @@ METHODS = {
             },
         },
         rewards={"antmaze": RewardRule(scale=100.0, failure=0.0)},
-        place=16,
+        compared=Compared((0.3, 1.0), "TD3 with penalties on both sides"),
+        place=17,
         title="ReBRAC",
     )
 }

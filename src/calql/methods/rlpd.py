@@ -7,9 +7,9 @@ from typing import Literal
 
 from calql.data.rewards import PER_STEP, RewardRule
 from calql.methods.base import own_defaults
-from calql.methods.entry import Entry
+from calql.methods.entry import Compared, Entry
 from calql.methods.learner import ActorCritic
-from calql.methods.learner_options import Widths
+from calql.methods.learner_options import SMOKE, Widths
 from calql.methods.sac import SAC
 from calql.networks import Initialiser
 
@@ -43,6 +43,8 @@ SETS = own_defaults(RLPD, "policy_widths", "critic_widths", "backup_actions") | 
     "warmup_actions": "random",
 }
 
+CHEAPER = {"batch_size": 64, "critics": 5, "critic_steps": 10, "update_ratio": 10}  # in `calql compare`
+
 METHODS = {
     "rlpd": Entry(
         "SAC from scratch, ten critics, half offline data, 20 updates a step",
@@ -57,6 +59,8 @@ METHODS = {
         rewards={"antmaze": PER_STEP, "adroit": RewardRule(failure=-1.0), "pick-place": PER_STEP},
         update_cost=1.5,
         small={"online_steps": 5_000, "warmup_steps": 500},
+        smoke=SMOKE,
+        compared=Compared((0.7, 1.0), "the same with critics that stand many updates", CHEAPER),
         place=8,
         title="RLPD",
     )

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from calql.methods import losses
+from calql.methods.actor_options import ActorName
 from calql.methods.base import (
     RATES,
     Carry,
@@ -21,7 +22,7 @@ from calql.methods.base import (
     own_defaults,
     traced,
 )
-from calql.methods.entry import Entry
+from calql.methods.entry import Compared, Entry
 from calql.methods.off_policy import OffPolicy, OffPolicyOptions, least_q, td_loss
 from calql.networks import (
     GRADIENTS,
@@ -36,27 +37,28 @@ from calql.networks import (
     move_towards,
     q_values,
 )
+from calql.system.options import Count, NotNegative
 
 
 @dataclass(frozen=True)
 class TD3Options(OffPolicyOptions):
     """Options of TD3 with a policy kept close to the data; targets move when the policy does."""
 
-    actor: str = "deterministic"
+    actor: ActorName = "deterministic"
     critic_layer_norm: bool = False
     """Layer norm after each hidden layer of the critics."""
     initialiser: Initialiser = "torch"
     """How layers start, named after the code bases that have it."""
     standardise: bool = True
-    policy_delay: int = 2
+    policy_delay: Count = 2
     """Critic updates to one of the policy."""
     policy_first: bool = False
     """The policy moves with the first of these critic updates (ReBRAC) and not with the last."""
-    target_noise: float = 0.2
+    target_noise: NotNegative = 0.2
     """Standard deviation of the noise on the target policy's actions."""
-    target_noise_clip: float = 0.5
+    target_noise_clip: NotNegative = 0.5
     """Largest such noise."""
-    exploration_noise: float = 0.1
+    exploration_noise: NotNegative = 0.1
     """Standard deviation of the noise on actions taken online."""
 
     @property
@@ -68,7 +70,7 @@ class TD3Options(OffPolicyOptions):
 class TD3BCOptions(TD3Options):
     """TD3+BC, with the values of its paper."""
 
-    ascent_weight: float = 2.5
+    ascent_weight: NotNegative = 2.5
     """Weight of Q, in units of its mean size, against the distance to logged actions."""
 
 
@@ -238,6 +240,7 @@ METHODS = {
             "point-maze": {"policy_widths": (64, 64), "critic_widths": (64, 64), "policy_rate": 1e-3},
         },
         update_cost=0.4,
+        compared=Compared((0.2, 1.0), "held to data that go everywhere"),
         place=11,
         title="TD3+BC",
     )

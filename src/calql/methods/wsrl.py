@@ -8,9 +8,9 @@ from typing import Literal
 
 from calql.data.rewards import RewardRule
 from calql.methods.base import own_defaults
-from calql.methods.entry import Entry
+from calql.methods.entry import Compared, Entry
 from calql.methods.learner import ActorCritic
-from calql.methods.learner_options import ActorCriticOptions
+from calql.methods.learner_options import SMOKE, ActorCriticOptions
 
 SOFTPLUS_ONE = math.log(math.e - 1.0)  # what softplus makes 1 of
 
@@ -82,7 +82,13 @@ METHODS = {
             "point-maze": {"backup_actions_online": 4, "warmup_steps": 500},
         },
         rewards={"kitchen": RewardRule(shift=-4.0, infinite_tail=True)},  # a cost for what is still to do
-        place=15,
+        smoke=SMOKE,
+        compared=Compared(
+            (0.5, 1.0),
+            "pre-trained, then on new data alone",
+            {"batch_size": 64, "critics": 3, "sampled_actions": 2, "offline_updates": 3_000},
+        ),
+        place=16,
         title="WSRL",
     )
 }

@@ -1,4 +1,7 @@
-"""How linear layers start: by name, as the code bases that methods come from have it."""
+"""How linear layers start: by name, as the code bases that methods come from have it.
+
+The names are values of `--initialiser`, which runs have recorded; two of them are of the one code base that starts so.
+"""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from calql.system.run_files import POLICY
 
 
 class LoadedPolicy:
-    """Call it with each observation of an episode, and `reset()` it between episodes.
+    """A trained policy that acts: call it with each observation of an episode, and `reset()` it between episodes.
 
     Many observations at once, with a leading axis, are those of as many episodes side by side. Observations of several
     named parts are a dictionary (or a list of them), as the environment gives them. Discrete actions are

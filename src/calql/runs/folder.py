@@ -12,10 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from calql.engine.checkpoint import PARTIAL, as_disk_error, whole
+from calql.engine.checkpoint import as_disk_error, whole
 from calql.results.metrics import write_atomically
 from calql.system.errors import UserError
-from calql.system.run_files import CHECKPOINTS, CONFIG, DATA, FILMS, LOCK, METRICS, STATUS
+from calql.system.run_files import CHECKPOINTS, CONFIG, DATA, FILMS, LOCK, METRICS, PARTIAL, STATUS
 
 SET_UP = (CONFIG, STATUS, LOCK, DATA)  # all that is there before a run begins, besides an empty folder of checkpoints
 ASIDE = re.compile(r"\..+\.[0-9a-f]{32}")  # a file that was being written when its process was killed
@@ -121,7 +121,7 @@ def require_begun(folder: Path) -> None:
             mend="remove the folder and give the command that began it again",
         )
     raise UserError(
-        "is not a run folder (no config.json)", where=str(folder), mend="name a folder that 'calql train' made"
+        f"is not a run folder (no {CONFIG})", where=str(folder), mend="name a folder that 'calql train' made"
     )
 
 

@@ -1,5 +1,6 @@
-"""What a program hands over as objects, without a name to find them by: a dataset in memory, a function that makes an
-environment. The data are kept in the run folder, the function is noted by where it can be imported from; what neither
+"""Datasets and environment factories passed as Python objects.
+
+The data are kept in the run folder, the function is noted by where it can be imported from; what neither
 serves has to be given again.
 """
 
@@ -31,6 +32,20 @@ GIVEN = "given"  # the part of config.json
 LARGE = 2**30  # bytes of data, from which on a run folder does not take them unasked
 NAMES = "names"  # of what observations are made of
 COLUMNS = ("observations", "actions", "rewards", "next_observations", "terminals", "truncated")
+
+
+def require_kinds(dataset: Any, env: Any) -> None:
+    """What Python lets through and no file or command line would."""
+    if dataset is not None and not isinstance(dataset, str | Path | Dataset):
+        raise UserError(
+            f"the dataset is a {type(dataset).__name__}",
+            mend="give a file's name, or a calql.data.Dataset; calql.data.from_d4rl_arrays makes one of arrays by name",
+        )
+    if env is not None and not isinstance(env, str) and not callable(env):
+        raise UserError(
+            f"the environment is a {type(env).__name__}",
+            mend="give its Gymnasium name, or a function without arguments that makes one",
+        )
 
 
 def to_keep(data: Dataset | None, asked: bool | None) -> Dataset | None:

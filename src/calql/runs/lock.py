@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from calql.system.errors import UserError
+from calql.system.locks import taken
 from calql.system.run_files import LOCK
 
 TOUCH_S = 15.0
@@ -45,7 +45,7 @@ def _taken(path: Path) -> int:
     while True:
         file = _opened(path)
         try:
-            locks = _lock(file)
+            locks = taken(file)
             if locks is False or _held_elsewhere(file, locks):
                 raise _busy(path.parent, _note(file))
             if _is(path, file):
@@ -66,21 +66,6 @@ def _opened(path: Path) -> int:
             where=str(path.parent),
             mend="a run that goes on needs a folder that it may write to",
         ) from error
-
-
-def _lock(file: int) -> bool | None:
-    """Whether it could be locked; None where the system or the file system has no locks."""
-    if sys.platform == "win32":
-        return None
-    import fcntl
-
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return None
-    return True
 
 
 def _held_elsewhere(file: int, locks: bool | None) -> bool:

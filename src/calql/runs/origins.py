@@ -10,7 +10,7 @@ from typing import Any
 from calql.domains.registry import DOMAINS, Task
 from calql.engine.options import RunOptions
 from calql.methods import method_entry, preset
-from calql.runs.tables import check_method, check_preset, check_task
+from calql.runs.tables import check_method, check_places, check_preset, check_task
 
 DEFAULT = "default"
 YOU = "you"
@@ -42,6 +42,7 @@ def resolve(method: str, preset_name: str, task: Task | None, given: Mapping[str
     """Default < task < method < method on the domain < method on the task < machine < preset < you."""
     entry, chosen = method_entry(method), preset(preset_name, method)
     check_method(method)
+    check_places(method)
     check_preset(preset_name)
     above = [
         Layer(f"method {method}", entry.sets),

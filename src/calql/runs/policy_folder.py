@@ -29,9 +29,10 @@ from calql.system.errors import UserError
 from calql.system.files import written_whole
 from calql.system.layout import Layout
 from calql.system.run_config import options_from, read_object
+from calql.system.run_files import PARTIAL
 
 FORMAT = 1
-DESCRIPTION, ARRAYS, PARTIAL = "policy.json", "arrays-{}.npz", ".partial"
+DESCRIPTION, ARRAYS = "policy.json", "arrays-{}.npz"
 MEND = "copy it again, or write it anew with a checkpoint of its run"
 KINDS = {
     "format": int, "method": str, "options": dict, "seeds": list, "arms": list, "phase": str, "observation": dict,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -28,6 +28,7 @@ from calql.engine.options import RunOptions
 from calql.engine.placement import placed
 from calql.engine.plan import Plan, make_plan
 from calql.methods import check_combination, make_method, method_entry
+from calql.runs import request
 from calql.runs.request import Choice, check_methods_options
 from calql.runs.spaces import ActionSpace
 from calql.runs.sweep import arms_of
@@ -63,6 +64,27 @@ class Prepared:
         """How many the run uses."""
         arms = arms_of(self.choice, self.options, discrete=self.task.discrete)
         return devices.shards_for(self.run.devices, self.run.seeds * max(len(arms), 1)).count
+
+
+def prepare_choice(
+    choice: Choice,
+    given: Mapping[str, Any],
+    *,
+    env: str | MakeEnv | None = None,
+    data: Dataset | None = None,
+    probe: bool = True,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Prepared:
+    """What a new run is made from, of the options that are `given` and the objects that stand in for names.
+
+    `tell` is called before an environment of the user's own is tried out, which takes a while.
+    """
+    task, data, notes = request.resolve_task(choice, env, data)
+    found = request.resolve(choice, task, given)
+    own_env = choice.env is not None or env is not None
+    if own_env and probe and not found.run.real:
+        tell(PROBE)
+    return prepare(choice, task, data, found.run, found.options, notes, probe=probe, given=given)
 
 
 def prepare(
@@ -149,23 +171,23 @@ def _checked(
         env.close()
 
 
-def plan(experiment: Prepared, handed_in: Recorded | None = None) -> Plan:
+def plan(prepared: Prepared, handed_in: Recorded | None = None) -> Plan:
     """Value the data and fit the reference.
 
     The plan has the rows as its inputs, and does not hold the data that they came from.
     """
-    task, choice = dataclasses.replace(experiment.task, load_data=_let_go, trial=None), experiment.choice
+    task, choice = dataclasses.replace(prepared.task, load_data=_let_go, trial=None), prepared.choice
     held_out = None
     if task.held_out_data is not None and choice.dataset is None:
-        held_out = as_learnt(task.held_out_data(), experiment.action_space, experiment.run)
-    method = make_method(choice.method, experiment.options, discrete=task.discrete)
-    seeds = "one seed" if experiment.run.seeds == 1 else f"{experiment.run.seeds} seeds"
-    arms = arms_of(choice, experiment.options, discrete=task.discrete)
+        held_out = as_learnt(task.held_out_data(), prepared.action_space, prepared.run)
+    method = make_method(choice.method, prepared.options, discrete=task.discrete)
+    seeds = "one seed" if prepared.run.seeds == 1 else f"{prepared.run.seeds} seeds"
+    arms = arms_of(choice, prepared.options, discrete=task.discrete)
     label = f"{choice.method} on {task.name}, {seeds}{f' of each of {len(arms)} arms' if arms else ''}"
-    discount = getattr(experiment.options, "discount", DISCOUNT)
-    plane = None if task.state_map is None else task.state_map(experiment.data)
-    logs_alone, run = task.logs_alone, experiment.run
-    made = make_plan(label, task, method, run, experiment.data, held_out, discount, arms, plane, logs_alone=logs_alone)
+    discount = getattr(prepared.options, "discount", DISCOUNT)
+    plane = None if task.state_map is None else task.state_map(prepared.data)
+    logs_alone, run = task.logs_alone, prepared.run
+    made = make_plan(label, task, method, run, prepared.data, held_out, discount, arms, plane, logs_alone=logs_alone)
     if made.workers:
         require_sendable(task.make_env, task.name)
     return dataclasses.replace(made, handed_in=handed_in)

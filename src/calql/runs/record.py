@@ -54,43 +54,43 @@ PACKAGES = (
 )
 
 
-def describe(experiment: Prepared, command: str, fits: Sequence[str] = ()) -> dict[str, Any]:
-    """The resolved configuration as it is written to config.json; enough to build the experiment again.
+def describe(prepared: Prepared, command: str, fits: Sequence[str] = ()) -> dict[str, Any]:
+    """The resolved configuration as it is written to config.json; enough to build the prepared again.
 
     `fits` are sentences about what planning fitted, for whoever reads the file or the report.
     """
-    choice = experiment.choice
+    choice = prepared.choice
     return {
-        "task": experiment.task.name,
+        "task": prepared.task.name,
         "method": choice.method,
         KNOWN_AS: arm_titles(choice),
-        "seeds": [experiment.run.first_seed + i for i in range(experiment.run.seeds)],
+        "seeds": [prepared.run.first_seed + i for i in range(prepared.run.seeds)],
         "choice": dataclasses.asdict(choice),
-        "run": dataclasses.asdict(experiment.run),
-        "options": dataclasses.asdict(experiment.options),
-        "rewards": dataclasses.asdict(experiment.task.rewards),
+        "run": dataclasses.asdict(prepared.run),
+        "options": dataclasses.asdict(prepared.options),
+        "rewards": dataclasses.asdict(prepared.task.rewards),
         "environment": {
-            "episode_limit": experiment.task.episode_limit,
-            "score": kind_of(experiment.task.score),
-            "score_range": _range(experiment.task.score),
-            **_actions(experiment.action_space),
-            "observation": None if experiment.observation_space is None else in_words(experiment.observation_space),
+            "episode_limit": prepared.task.episode_limit,
+            "score": kind_of(prepared.task.score),
+            "score_range": _range(prepared.task.score),
+            **_actions(prepared.action_space),
+            "observation": None if prepared.observation_space is None else in_words(prepared.observation_space),
         },
         "dataset": {
-            "source": experiment.data.source,
-            "transitions": len(experiment.data),
-            "episodes": len(experiment.data.episode_ends),
-            "fingerprint": fingerprint(experiment.data),
-            "observation_parts": [list(part) for part in experiment.data.parts],
-            "action_dim": None if experiment.data.discrete else int(experiment.data.actions.shape[1]),
-            "reward_min": float(experiment.task.rewards.map(experiment.data.rewards).min()),
-            "reward_max": float(experiment.task.rewards.map(experiment.data.rewards).max()),
-            "possible_returns": list(_possible(experiment)),
+            "source": prepared.data.source,
+            "transitions": len(prepared.data),
+            "episodes": len(prepared.data.episode_ends),
+            "fingerprint": fingerprint(prepared.data),
+            "observation_parts": [list(part) for part in prepared.data.parts],
+            "action_dim": None if prepared.data.discrete else int(prepared.data.actions.shape[1]),
+            "reward_min": float(prepared.task.rewards.map(prepared.data.rewards).min()),
+            "reward_max": float(prepared.task.rewards.map(prepared.data.rewards).max()),
+            "possible_returns": list(_possible(prepared)),
         },
         **({"fits": list(fits)} if fits else {}),
         "versions": versions(),
         "cores": available_cores(),
-        "devices": experiment.devices,
+        "devices": prepared.devices,
         "command": command,
     }
 
@@ -111,17 +111,17 @@ def arm_titles(choice: Choice) -> dict[str, str]:
     return titles if len(titles) == len(arms) else {}
 
 
-def describe_policies(experiment: Prepared, plan: Plan) -> dict[str, Any]:
+def describe_policies(prepared: Prepared, plan: Plan) -> dict[str, Any]:
     """What its policies are, for policy.json: enough to act with them, and where they come from."""
     spec = plan.inputs.spec
-    seen = experiment.observation_space
+    seen = prepared.observation_space
     bounds = {"low": None, "high": None} if seen is None else in_words(seen)
     return {
         "format": FORMAT,
-        "task": experiment.task.name,
-        "method": experiment.choice.method,
-        "options": dataclasses.asdict(experiment.options),
-        "seeds": plan.seeds[: experiment.run.seeds],
+        "task": prepared.task.name,
+        "method": prepared.choice.method,
+        "options": dataclasses.asdict(prepared.options),
+        "seeds": plan.seeds[: prepared.run.seeds],
         "arms": [arm.name for arm in plan.arms],
         "observation": {
             "shape": list(spec.observation_shape),
@@ -132,14 +132,14 @@ def describe_policies(experiment: Prepared, plan: Plan) -> dict[str, Any]:
             "std": list(spec.std),
             **({} if spec.layout is None else {"parts": spec.layout.in_words()}),
         },
-        "action": {**in_words(experiment.action_space), **_from(experiment, plan)},
+        "action": {**in_words(prepared.action_space), **_from(prepared, plan)},
         "versions": versions(),
     }
 
 
-def _from(experiment: Prepared, plan: Plan) -> dict[str, Any]:
+def _from(prepared: Prepared, plan: Plan) -> dict[str, Any]:
     """What its networks give, and whether they have to be told which actions are allowed."""
-    return {"from": "one-hot", "masked": plan.inputs.masked} if experiment.data.discrete else {"from": [-1.0, 1.0]}
+    return {"from": "one-hot", "masked": plan.inputs.masked} if prepared.data.discrete else {"from": [-1.0, 1.0]}
 
 
 def standing(saved: Saved) -> dict[str, Any]:
@@ -148,16 +148,16 @@ def standing(saved: Saved) -> dict[str, Any]:
     return {"phase": phase, "updates": saved.updates, "env_steps": saved.env_steps}
 
 
-def origins(experiment: Prepared) -> dict[str, str]:
+def origins(prepared: Prepared) -> dict[str, str]:
     """Where each option of a new run comes from, for config.json."""
-    usual = resolve(experiment.choice, experiment.task)
-    return origins_of(usual, experiment.run, experiment.options, experiment.given)
+    usual = resolve(prepared.choice, prepared.task)
+    return origins_of(usual, prepared.run, prepared.options, prepared.given)
 
 
-def _possible(experiment: Prepared) -> tuple[float, float]:
+def _possible(prepared: Prepared) -> tuple[float, float]:
     """Least and largest return that the rewards in the data can add up to."""
-    data, discount = experiment.data, getattr(experiment.options, "discount", DISCOUNT)
-    return possible_returns(experiment.task.rewards.map(data.rewards), data.terminals, discount)
+    data, discount = prepared.data, getattr(prepared.options, "discount", DISCOUNT)
+    return possible_returns(prepared.task.rewards.map(data.rewards), data.terminals, discount)
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -181,7 +181,7 @@ def from_config(
     dataset: str | Path | Dataset | None = None,
     handed_in: bool = False,
 ) -> tuple[Prepared, dict[str, Any]]:
-    """The experiment of an existing run, with the options that may change; the data must still be the same.
+    """The prepared of an existing run, with the options that may change; the data must still be the same.
 
     An environment of one's own is not looked at, but `limit_of_code` asks how long episodes are today of one that has
     a name. `env` and `dataset` are given where the run was given them as objects. `handed_in`: it goes on with episodes
@@ -204,7 +204,7 @@ def from_config(
         task = dataclasses.replace(task, name=config["task"])
     if choice.env is None and task.name != config["task"]:
         raise not_found(config, folder)
-    experiment = prepare(
+    prepared = prepare(
         choice,
         task,
         data,
@@ -216,13 +216,13 @@ def from_config(
         observation_space=_recorded_observations(known, folder),
         handed_in=handed_in,
     )
-    if fingerprint(experiment.data) != config["dataset"]["fingerprint"]:
+    if fingerprint(prepared.data) != config["dataset"]["fingerprint"]:
         raise UserError(
             "the data are not those the run was started with",
-            where=experiment.data.source,
+            where=prepared.data.source,
             mend="put the old file back, or start a new run",
         )
-    return experiment, config
+    return prepared, config
 
 
 def _loaded(dataset: str | Path | Dataset, choice: Choice) -> Dataset:

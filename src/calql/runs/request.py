@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from calql.data import Dataset, Reading, load
 from calql.data.store import Recipe
@@ -14,14 +14,17 @@ from calql.domains.own import logs
 from calql.domains.own.size import PAPER, Size, fitting
 from calql.domains.own.tasks import MakeEnv, ScoreKind, own_task
 from calql.domains.own.tasks import outline as own_outline
-from calql.domains.registry import DEFAULT, Task, get_task
+from calql.domains.registry import Task, get_task
 from calql.engine.options import RunOptions
-from calql.methods import Method, check_combination, make_method
+from calql.methods import DEFAULT_METHOD, Method, check_combination, make_method
 from calql.results.logs_alone import WARNING
 from calql.runs import origins
 from calql.runs.origins import Resolved
 from calql.system.errors import UserError, unknown
-from calql.system.options import Checked
+from calql.system.options import ANY, Checked, Count, Finite, NotZero
+
+DEFAULT_TASK = "point-maze-quick"
+COMPARED = "calibrate=true,false"  # with the default task, where no method is named either: Cal-QL and CQL
 
 
 @dataclass(frozen=True)
@@ -29,18 +32,18 @@ class Choice(Checked):
     """What a user names: a task, or a dataset and an environment of their own; a method; a preset."""
 
     task: str | None = None
-    method: str = "cal-ql"
+    method: str = DEFAULT_METHOD
     preset: str = "default"
     dataset: str | None = None
     env: str | None = None
-    episode_limit: int | None = None
-    reward_scale: float | None = None
-    reward_shift: float | None = None
+    episode_limit: Count | None = None
+    reward_scale: NotZero | None = None
+    reward_shift: Finite | None = None
     score: ScoreKind | None = None
     vary: str | None = None  # NAME=a,b,c: an arm for each value
     offline: bool = False  # logs alone: there is no environment
-    action_low: tuple[float, ...] = ()  # of logs alone: what an environment would have said
-    action_high: tuple[float, ...] = ()
+    action_low: Annotated[tuple[float, ...], ANY] = ()  # of logs alone: what an environment would have said
+    action_high: Annotated[tuple[float, ...], ANY] = ()
     columns: tuple[str, ...] = ()
     observations: tuple[str, ...] = ()
     reward: str | None = None
@@ -50,6 +53,9 @@ class Choice(Checked):
     def reading(self) -> Reading:
         """How the user's own dataset is read."""
         return Reading(self.columns, self.observations, self.reward, self.drop_bad_episodes)
+
+
+CHOSEN = tuple(field.name for field in dataclasses.fields(Choice))
 
 
 def defaults(choice: Choice, task: Task | None = None) -> tuple[RunOptions, Any]:
@@ -154,7 +160,7 @@ def _named_task(choice: Choice, named: Recipe | None, *, own_env: bool, own_data
         raise UserError("--score is for an environment of your own", mend="leave it out: a task has its score")
     if own_env or not (choice.task or named or (choice.dataset is None and not own_data)):
         return None
-    task = get_task(choice.task or (named.task if named else DEFAULT))
+    task = get_task(choice.task or (named.task if named else DEFAULT_TASK))
     if named is not None:
         recipes.require_task(named, task.name)
     return _changed(task, choice)

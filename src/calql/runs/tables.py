@@ -10,18 +10,22 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from calql.domains.base import Task
+from calql.domains.registry import DOMAINS, Task, all_tasks
 from calql.engine.options import RunOptions
 from calql.methods import METHODS, PRESETS
 from calql.system.errors import unknown
+from calql.system.options import ranges_of, require_same
 
 
 def check_method(name: str) -> None:
     """What a method sets must be options of the run or its own."""
-    entry, known = METHODS[name], _of_run() | _of_method(name)
+    entry, known = METHODS[name], _of_run() | _names(METHODS[name].options)
+    require_same(ranges_of(RunOptions), ranges_of(entry.options), f"the method '{name}'")
     _require(entry.sets, known, f"what the method '{name}' sets")
     _require(entry.original, known, f"preset 'original' of the method '{name}'")
     _require(entry.small, known, f"the method '{name}' at the scale 'small'")
+    _require(entry.smoke, known, f"the method '{name}' at the scale 'smoke'")
+    _require({} if entry.compared is None else entry.compared.options, known, f"the method '{name}' in calql compare")
     for where, options in entry.on.items():
         _require(options, known, f"the method '{name}' on {where}")
 
@@ -38,12 +42,14 @@ def check_task(task: Task) -> None:
     _require(dataclasses.asdict(task.protocol), _of_run(), f"{where}, protocol")
 
 
-def check_places(known: Iterable[str]) -> None:
-    """Where methods have something otherwise must be a domain or a task."""
-    names = set(known)
-    for method, entry in METHODS.items():
-        for where in {*entry.on, *entry.rewards} - names:
-            raise unknown("domain or task", where, names, where=f"the method '{method}'")
+def check_places(method: str) -> None:
+    """Where a method has something otherwise must be a domain or a task that is there."""
+    entry = METHODS[method]
+    places = {*entry.on, *entry.rewards} - set(DOMAINS)
+    tasks = all_tasks() if places else {}
+    for place in sorted(places - set(tasks)):
+        left_out = DOMAINS.left_out()
+        raise unknown("domain or task", place, {*DOMAINS, *tasks}, where=f"the method '{method}'", left_out=left_out)
 
 
 def _require(options: Mapping[str, Any], known: Iterable[str], where: str) -> None:
@@ -54,12 +60,12 @@ def _require(options: Mapping[str, Any], known: Iterable[str], where: str) -> No
 
 
 def _of_run() -> set[str]:
-    return {field.name for field in dataclasses.fields(RunOptions)}
-
-
-def _of_method(name: str) -> set[str]:
-    return {field.name for field in dataclasses.fields(METHODS[name].options)}
+    return _names(RunOptions)
 
 
 def _of_any_method() -> set[str]:
-    return {option for name in METHODS for option in _of_method(name)}
+    return {option for _, names in METHODS.each(lambda entry: _names(entry.options)) for option in names}
+
+
+def _names(options: type[Any]) -> set[str]:
+    return {field.name for field in dataclasses.fields(options)}

@@ -47,9 +47,9 @@ def of_system(error: OSError, where: str = "") -> UserError:
     )
 
 
-def unknown(kind: str, name: str, known: Iterable[str], *, where: str = "") -> UserError:
-    """An unknown name, with the nearest known one."""
+def unknown(kind: str, name: str, known: Iterable[str], *, where: str = "", left_out: str = "") -> UserError:
+    """An unknown name, with the nearest known one, and with what could have brought it."""
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     mend = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names)}"
-    return UserError(f"no {kind} is called '{name}'", where=where, mend=mend)
+    return UserError(f"no {kind} is called '{name}'", where=where, mend=f"{mend} ({left_out})" if left_out else mend)

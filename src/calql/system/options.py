@@ -1,7 +1,8 @@
-"""What every option may be: its type from the dataclass, its range from one table, checked the same from wherever.
+"""What every option may be: its type and its range, both in its annotation, checked the same from wherever.
 
 The command line, Python and config files all end in a frozen dataclass of options. It checks itself as it is made, so
-that no way in is laxer than another. A range belongs to a name: one name means one thing in the whole package.
+that no way in is laxer than another. A range belongs to a name: a class that gives the option another default, without
+a range, keeps the one it had, and no class gives it another.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import difflib
+import inspect
 import math
 import operator
 import types
@@ -17,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from calql.system.errors import UserError
 
@@ -66,132 +68,20 @@ SHARE = Range(0.0, 1.0)
 SHARE_BELOW_ONE = Range(0.0, 1.0, below=True)
 KEPT_IF_MINUS_ONE = Range(0.0, also=-1.0)  # -1 after the switch keeps what was before it
 
-RANGES: Mapping[str, Range] = {
-    # How long a run is, and what it draws from
-    "seeds": FROM_ONE,
-    "first_seed": NOT_NEGATIVE,
-    "offline_updates": NOT_NEGATIVE,
-    "online_steps": NOT_NEGATIVE,
-    "update_ratio": FROM_ONE,
-    "updates_per_episode": NOT_NEGATIVE,
-    "trajectories": FROM_ONE,
-    "warmup_steps": NOT_NEGATIVE,
-    "mixing": Range(0.0, 1.0, also=POOLED),
-    "reference_updates": FROM_ONE,
-    "capacity": FROM_ONE,
-    "keep_episodes": NOT_NEGATIVE,
-    "evaluate_offline_every": FROM_ONE,
-    "evaluate_online_every": FROM_ONE,
-    "evaluation_episodes": FROM_ONE,
-    "hold_out": SHARE_BELOW_ONE,
-    "fqe_updates": FROM_ONE,
-    "action_low": ANY,
-    "action_high": ANY,
-    "block": FROM_ONE,
-    "devices": Range(0.0, 1024.0),
-    "workers": Range(-1.0, 1024.0),
-    "checkpoint_minutes": NOT_NEGATIVE,
-    "step_timeout": NOT_NEGATIVE,
-    "action_limit": Range(0.0, 1.0, above=True, below=True),
-    "episode_limit": FROM_ONE,
-    "reward_scale": Range(nonzero=True),  # below 0 where costs were recorded
-    "reward_shift": ANY,
-    "max_minutes": POSITIVE,
-    "films": Range(0.0, 12.0),
-    # Networks
-    "policy_widths": FROM_ONE,
-    "critic_widths": FROM_ONE,
-    "critics": FROM_ONE,
-    "target_subset": NOT_NEGATIVE,
-    "penalised_critics": NOT_NEGATIVE,
-    "output_gain": NOT_NEGATIVE,
-    "last_hidden_gain": NOT_NEGATIVE,
-    "log_std_offset": ANY,
-    "log_std_range": Range(ordered=True),
-    "width": FROM_ONE,
-    "layers": FROM_ONE,
-    "heads": FROM_ONE,
-    "dropout": SHARE_BELOW_ONE,
-    "policy_dropout": SHARE_BELOW_ONE,
-    "training_context": FROM_ONE,
-    "acting_context": FROM_ONE,
-    "order_steps": FROM_ONE,
-    # Optimisation
-    "batch_size": FROM_ONE,
-    "batch_size_online": NOT_NEGATIVE,
-    "discount": SHARE_BELOW_ONE,
-    "policy_rate": POSITIVE,
-    "critic_rate": POSITIVE,
-    "temperature_rate": POSITIVE,
-    "target_rate": Range(0.0, 1.0, above=True),
-    "critic_steps": FROM_ONE,
-    "critic_steps_online": NOT_NEGATIVE,
-    "policy_delay": FROM_ONE,
-    "policy_decay_updates": NOT_NEGATIVE,
-    "weight_decay": NOT_NEGATIVE,
-    "warmup_updates": FROM_ONE,
-    "gradient_clip": POSITIVE,
-    # What is learnt
-    "target_entropy": ANY,
-    "entropy_scale": NOT_NEGATIVE,
-    "entropy_share": SHARE,
-    "epsilon": SHARE,
-    "temperature_start": POSITIVE,
-    "backup_actions": FROM_ONE,
-    "backup_actions_online": NOT_NEGATIVE,
-    "conservative_weight": NOT_NEGATIVE,
-    "conservative_weight_online": KEPT_IF_MINUS_ONE,
-    "sampled_actions": FROM_ONE,
-    "gap": ANY,
-    "dual_start": ANY,
-    "soft_maximum_temperature": POSITIVE,
-    "difference_clip": Range(infinite=True, ordered=True),
-    "weight_cap": POSITIVE,
-    "advantage_cap": Range(0.0, infinite=True),
-    "q_ceiling": Range(infinite=True),
-    "policy_std": NOT_NEGATIVE,
-    "expectile": Range(0.0, 1.0, above=True, below=True),
-    "temperature": NOT_NEGATIVE,
-    "temperature_online": KEPT_IF_MINUS_ONE,
-    "ascent_weight": NOT_NEGATIVE,
-    "ascent_weight_online": KEPT_IF_MINUS_ONE,
-    "target_noise": NOT_NEGATIVE,
-    "target_noise_clip": NOT_NEGATIVE,
-    "exploration_noise": NOT_NEGATIVE,
-    "policy_penalty": NOT_NEGATIVE,
-    "target_penalty": NOT_NEGATIVE,
-    "target_penalty_online": NOT_NEGATIVE,
-    "final_penalty": SHARE,
-    "penalty_updates": FROM_ONE,
-    "candidates": FROM_ONE,
-    "candidate_noise": NOT_NEGATIVE,
-    "optimism": ANY,
-    "evaluation_return": ANY,
-    "exploration_return": ANY,
-    "return_scale": POSITIVE,
-    # Other commands
-    "updates": FROM_ONE,
-    "episodes": FROM_ONE,
-    "start": NOT_NEGATIVE,
-    "seed": NOT_NEGATIVE,
-    "size": FROM_ONE,
-    "policies": NOT_NEGATIVE,
-    "pixels": Range(480.0, 2160.0),
-    "camera": Range(8.0, 4096.0, also=0.0),
-    "processes": Range(1.0, 1024.0),
-    "jobs": Range(1.0, 1024.0),
-    "port": Range(0.0, 65535.0),
-    "retries": NOT_NEGATIVE,
-    "price": NOT_NEGATIVE,
-    "cpus": POSITIVE,
-    "gpus": NOT_NEGATIVE,
-    "observation": FROM_ONE,
-    "action": FROM_ONE,
-    "transitions": FROM_ONE,
-    "seconds": POSITIVE,
-    "run": NOT_NEGATIVE,  # minutes that `calql bench` trains for
-    "soak": NOT_NEGATIVE,  # likewise
-}
+Finite = Annotated[float, ANY]
+Positive = Annotated[float, POSITIVE]
+NotNegative = Annotated[float, NOT_NEGATIVE]
+Share = Annotated[float, SHARE]
+ShareBelowOne = Annotated[float, SHARE_BELOW_ONE]
+ShareAboveZero = Annotated[float, Range(0.0, 1.0, above=True)]
+OpenShare = Annotated[float, Range(0.0, 1.0, above=True, below=True)]
+NotZero = Annotated[float, Range(nonzero=True)]
+KeptIfMinusOne = Annotated[float, KEPT_IF_MINUS_ONE]
+Count = Annotated[int, FROM_ONE]
+CountOrZero = Annotated[int, NOT_NEGATIVE]
+Devices = Annotated[int, Range(0.0, 1024.0)]
+Processes = Annotated[int, Range(1.0, 1024.0)]
+Port = Annotated[int, Range(0.0, 65535.0)]
 
 
 class Checked:
@@ -199,10 +89,10 @@ class Checked:
 
     def __post_init__(self) -> None:
         kind: Any = type(self)
-        hints = _hints(kind)
+        hints, ranges = _hints(kind), ranges_of(kind)
         for field in dataclasses.fields(self):  # type: ignore[arg-type]  # what derives from it is a dataclass
-            value = checked(field.name, getattr(self, field.name), hints[field.name])
-            object.__setattr__(self, field.name, value)
+            name = field.name
+            object.__setattr__(self, name, checked(name, getattr(self, name), hints[name], ranges.get(name, ANY)))
 
 
 @cache
@@ -210,17 +100,48 @@ def _hints(kind: type[Any]) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 
 
-def checked(name: str, value: Any, hint: Any) -> Any:
+def ranges_of(kind: Any) -> Mapping[str, Range]:
+    """The range of every option of a dataclass that has one, from it or from a class that it derives from."""
+    return _ranges(kind)
+
+
+@cache
+def _ranges(kind: type[Any]) -> Mapping[str, Range]:
+    found: dict[str, Range] = {}
+    for each in reversed(kind.__mro__):
+        hints = typing.get_type_hints(each, include_extras=True)
+        own = {name: _range_in(hints[name]) for name in inspect.get_annotations(each)}
+        require_same(found, {name: allowed for name, allowed in own.items() if allowed is not None}, each.__name__)
+        found |= {name: allowed for name, allowed in own.items() if allowed is not None}
+    return found
+
+
+def require_same(ranges: Mapping[str, Range], others: Mapping[str, Range], whose: str) -> None:
+    """Refuse options that have one name and not one range: a name means one thing."""
+    for name in ranges.keys() & others.keys():
+        if ranges[name] != others[name]:
+            raise UserError(
+                f"--{name.replace('_', '-')} must be {others[name]} by {whose}, and {ranges[name]} elsewhere",
+                mend="give the option another name, or the same range",
+            )
+
+
+def _range_in(hint: Any) -> Range | None:
+    return next((mark for mark in bare(hint)[1] if isinstance(mark, Range)), None)
+
+
+def checked(name: str, value: Any, hint: Any, allowed: Range = ANY) -> Any:
     """The value as the option holds it: numbers of any library as Python's, lists as tuples; else an error."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
-        return None if value is None else checked(name, value, next(kind for kind in inner if kind is not type(None)))
+        plain = next(kind for kind in inner if kind is not type(None))
+        return None if value is None else checked(name, value, plain, allowed)
     if origin is Literal:
         return _choice(name, value, inner)
     if origin is tuple:
-        return _tuple(name, value, inner)
+        return _tuple(name, value, inner, allowed)
     if hint in (int, float):
-        return _number(name, value, hint)
+        return _number(name, value, hint, allowed)
     if hint is bool:
         require(isinstance(value, bool) or type(value).__name__ == "bool", name, value, "true or false")
         return bool(value)
@@ -229,17 +150,18 @@ def checked(name: str, value: Any, hint: Any) -> Any:
     return value
 
 
-def read(name: str, words: Any, hint: Any) -> Any:
+def read(name: str, words: Any, hint: Any, allowed: Range = ANY) -> Any:
     """The value that words of a command line stand for, checked like any other; a flag comes as what it is."""
     plain, _ = bare(hint)
     if isinstance(words, bool):
         return words
     if typing.get_origin(plain) is tuple:
-        return checked(name, [_read(name, word, typing.get_args(plain)[0]) for word in words], plain)
-    return checked(name, _read(name, words[0], plain), plain)
+        each = typing.get_args(plain)[0]
+        return checked(name, [_read(name, word, each, allowed) for word in words], plain, allowed)
+    return checked(name, _read(name, words[0], plain, allowed), plain, allowed)
 
 
-def _read(name: str, word: str, hint: Any) -> Any:
+def _read(name: str, word: str, hint: Any, allowed: Range) -> Any:
     if typing.get_origin(hint) is Literal:
         return next((choice for choice in typing.get_args(hint) if str(choice) == word), word)
     if hint not in (int, float):
@@ -248,11 +170,10 @@ def _read(name: str, word: str, hint: Any) -> Any:
         with contextlib.suppress(ValueError):
             return kind(word)
     what = f"--{name.replace('_', '-')} is '{word[:80]}', which is not a number"
-    raise UserError(what, mend=f"it must be {_kind_in_words(name, hint)}")
+    raise UserError(what, mend=f"it must be {_kind_in_words(hint, allowed)}")
 
 
-def _kind_in_words(name: str, kind: type[Any]) -> str:
-    allowed = RANGES.get(name, ANY)
+def _kind_in_words(kind: type[Any], allowed: Range) -> str:
     return f"a {'whole number' if kind is int else 'number'}" + ("" if allowed == ANY else f", {allowed}")
 
 
@@ -264,35 +185,34 @@ def hints_of(kind: type[Any]) -> dict[str, Any]:
 
 def bare(hint: Any) -> tuple[Any, tuple[Any, ...]]:
     """A type without its notes and without None, and the notes."""
-    marks: tuple[Any, ...] = ()
-    if typing.get_origin(hint) is typing.Annotated:
-        hint, *notes = typing.get_args(hint)
-        marks = tuple(notes)
-    if typing.get_origin(hint) in (types.UnionType, typing.Union):
-        hint = next(kind for kind in typing.get_args(hint) if kind is not type(None))
-    return hint, marks
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        plain, marks = bare(inner[0])
+        return plain, (*marks, *inner[1:])
+    if origin in (types.UnionType, typing.Union):
+        return bare(next(kind for kind in inner if kind is not type(None)))
+    return hint, ()
 
 
-def _number(name: str, value: Any, kind: type[Any]) -> int | float:
-    """One number in the option's range, which a name without one leaves open."""
-    whole, allowed = kind is int, RANGES.get(name, ANY)
+def _number(name: str, value: Any, kind: type[Any], allowed: Range) -> int | float:
+    """One number in the option's range, which an option without one leaves open."""
+    whole = kind is int
     fits = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
-    require(fits, name, value, _kind_in_words(name, kind))
+    require(fits, name, value, _kind_in_words(kind, allowed))
     number = operator.index(value) if whole else float(value)
     require(allowed.holds(number), name, value, str(allowed))
     require(not whole or abs(number) <= MOST, name, value, f"at most {MOST}")
     return number
 
 
-def _tuple(name: str, value: Any, inner: tuple[Any, ...]) -> tuple[Any, ...]:
+def _tuple(name: str, value: Any, inner: tuple[Any, ...], allowed: Range) -> tuple[Any, ...]:
     """Numbers or names in a row: as many as the type says, in order where the range says so."""
     require(isinstance(value, Sequence) and not isinstance(value, str), name, value, "several values in a row")
     count = None if inner[-1] is Ellipsis else len(inner)
     require(count is None or len(value) == count, name, value, f"{count} values")
-    found = tuple(checked(name, part, inner[0]) for part in value)
+    found = tuple(checked(name, part, inner[0], allowed) for part in value)
     require(bool(found) or inner[0] is not int, name, value, "at least one whole number")
-    ordered = RANGES.get(name, ANY).ordered
-    require(not ordered or list(found) == sorted(found), name, value, "the lower bound first")
+    require(not allowed.ordered or list(found) == sorted(found), name, value, "the lower bound first")
     return found
 
 

@@ -1,46 +1,79 @@
-"""Things by name: this package's own, those that installed packages bring, and those registered while a program runs.
+"""Registry of built-in, entry-point and runtime plugins.
 
-Another package brings one by an entry point: its name is the thing's name, its value where the thing is. It is imported
-when it is asked for, so that one package that cannot be imported harms nobody who does not use it.
+Another package brings one by an entry point: its name is the plugin's name, its value where the plugin is. It is
+imported when it is asked for. Who looks at all of them takes `loadable` or `each`, so that a package that cannot be
+imported harms nobody who does not use it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from calql.system.errors import UserError
 
 Thing = TypeVar("Thing")
+Part = TypeVar("Part")
 
 
 class Registry(Mapping[str, Thing], Generic[Thing]):
     """A mapping from name to thing, put together when it is first looked at."""
 
-    def __init__(self, kind: str, group: str, thing: type[Thing], own: Callable[[], Mapping[str, Thing]]) -> None:
-        self.kind, self.group, self._thing, self._own = kind, group, thing, own
-        self._found: dict[str, Thing | metadata.EntryPoint] | None = None
+    def __init__(
+        self, kind: str, group: str, thing: type[Any], own: Callable[[], Mapping[str, Thing]], *, classes: bool = False
+    ) -> None:
+        """Of instances of `thing`, or with `classes` of classes that derive from it."""
+        self.kind, self.group, self._thing, self._own, self._classes = kind, group, thing, own, classes
+        self._found: dict[str, Thing | metadata.EntryPoint | UserError] | None = None
+        self._points: dict[str, metadata.EntryPoint] = {}
         self._registered: dict[str, Thing] = {}
+        self._broken: dict[str, UserError] = {}
 
     def register(self, name: str, thing: Thing) -> None:
         """Add one for this process; a name that is taken is refused."""
-        if not isinstance(thing, self._thing):
-            raise UserError(f"the {self.kind} '{name}' is a {type(thing).__name__}", mend=f"give a {self._named()}")
+        if not self._fits(thing):
+            raise UserError(f"the {self.kind} '{name}' is {_shown(thing)}", mend=f"give {self._wanted()}")
         if name in self:
             raise UserError(f"there is a {self.kind} '{name}' already", mend="give yours another name")
         self._registered[name] = thing
 
-    def forget(self, name: str) -> None:
-        """Take back what was registered."""
-        self._registered.pop(name, None)
+    def loadable(self) -> dict[str, Thing]:
+        """Those that can be loaded."""
+        return dict(self.each(lambda thing: thing))
+
+    def each(self, part: Callable[[Thing], Part]) -> Iterator[tuple[str, Part]]:
+        """Each name with what `part` makes of the thing, as it is asked for.
+
+        One of another package that cannot be loaded, or of which `part` makes nothing, is left out and is in `broken`.
+        """
+        for name in list(self):  # what is loaded may register more
+            try:
+                made = part(self[name])
+            except Exception as error:
+                if name not in self._points:
+                    raise
+                self._broken[name] = error if isinstance(error, UserError) else self._unusable(name, error)
+            else:
+                yield name, made
+
+    @property
+    def broken(self) -> Mapping[str, UserError]:
+        """Those of other packages that were left out so far, and why."""
+        return self._broken
+
+    def left_out(self) -> str:
+        """The same in words, for a list or beside a name that is not known; empty where nothing was."""
+        return "; ".join(error.what for error in self._broken.values())
 
     def __getitem__(self, name: str) -> Thing:
         if name in self._registered:
             return self._registered[name]
         found = self._known()[name]
         if isinstance(found, metadata.EntryPoint):
-            found = self._known()[name] = self._load(found)
+            found = self._known()[name] = self._loaded(name, found)
+        if isinstance(found, UserError):
+            raise found
         return found
 
     def __iter__(self) -> Iterator[str]:
@@ -53,25 +86,44 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
     def __contains__(self, name: object) -> bool:  # without importing what another package brings
         return name in self._registered or name in self._known()
 
-    def _known(self) -> dict[str, Thing | metadata.EntryPoint]:
+    def _known(self) -> dict[str, Thing | metadata.EntryPoint | UserError]:
         if self._found is None:
             own = self._own()
             brought = {point.name: point for point in metadata.entry_points(group=self.group)}
-            self._found = {**own, **{name: point for name, point in brought.items() if name not in own}}
+            self._points = {name: point for name, point in brought.items() if name not in own}
+            self._found = {**own, **self._points}
         return self._found
 
-    def _load(self, point: metadata.EntryPoint) -> Thing:
-        where = f"entry point {self.group}, {point.name} = {point.value}"
-        mend = "mend or uninstall the package that brings it"
+    def _loaded(self, name: str, point: metadata.EntryPoint) -> Thing | UserError:
+        """What lies there; or the error that it is none, so that it is imported once."""
         try:
-            found = point.load()
+            found: Any = point.load()
         except Exception as error:
-            what = f"the {self.kind} '{point.name}' cannot be loaded ({type(error).__name__}: {error})"
-            raise UserError(what, where=where, mend=mend) from error
-        if not isinstance(found, self._thing):
-            what = f"the {self.kind} '{point.name}' is a {type(found).__name__} and not a {self._named()}"
-            raise UserError(what, where=where, mend=mend)
+            return self._unusable(name, error)
+        if not self._fits(found):
+            return self._refused(name, f"is {_shown(found)} and not {self._wanted()}")
         return found
 
-    def _named(self) -> str:
-        return f"{self._thing.__module__}.{self._thing.__qualname__}"
+    def _unusable(self, name: str, error: Exception) -> UserError:
+        said = " ".join(str(error).split())
+        refused = self._refused(name, f"cannot be loaded ({type(error).__name__}: {said})")
+        refused.__cause__ = error
+        return refused
+
+    def _refused(self, name: str, why: str) -> UserError:
+        where = f"entry point {self.group}, {name} = {self._points[name].value}"
+        mend = "mend or uninstall the package that brings it"
+        return UserError(f"the {self.kind} '{name}' {why}", where=where, mend=mend)
+
+    def _fits(self, thing: Any) -> bool:
+        if self._classes:
+            return isinstance(thing, type) and issubclass(thing, self._thing)
+        return isinstance(thing, self._thing)
+
+    def _wanted(self) -> str:
+        name = f"{self._thing.__module__}.{self._thing.__qualname__}"
+        return f"a class derived from {name}" if self._classes else f"a {name}"
+
+
+def _shown(thing: Any) -> str:
+    return f"the class {thing.__name__}" if isinstance(thing, type) else f"a {type(thing).__name__}"

@@ -10,10 +10,13 @@ STANDING = "standing.jsonl"  # of a round: a row for each seed at its end, none 
 LOCK = ".lock"  # of the process at work
 SUMMARY, REPORT = "summary.json", "report.html"
 MAPS = "maps.json"  # Q over a plane of states, where the task has one
-PROJECT = "project.json"  # two folders above a run that is a round of a project
+PROJECT, ROUNDS = "project.json", "rounds"  # of a project: its ledger, and the folder in which each round is a run
 DATA = "data.npz"  # those that a program gave as a Dataset
 CHECKPOINTS, POLICY, PLOTS, TENSORBOARD = "checkpoints", "policy", "plots", "tensorboard"  # folders
 POLICY_AT_SWITCH = "policy-at-switch"  # as `policy`, of the last moment before the online phase
+BENCHED = "bench.jsonl"  # of a benchmark that keeps its run: a row for each time the run was taken up
+SOAKED = "soak.jsonl"  # likewise of a soak: a row for each sample
+PARTIAL = ".partial"  # ends the name of what is being written, and is written anew after a kill
 FILMS, FILM_LIST = "films", "films.json"  # a folder, and in it what its films show
 MOMENTS = ("switch", "end")  # when Q is compared with returns
 

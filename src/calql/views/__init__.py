@@ -1,1 +1,1 @@
-"""Pages about what is no run: a dataset, looked at before anything is trained on it."""
+"""HTML pages about datasets."""

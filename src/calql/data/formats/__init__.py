@@ -5,12 +5,10 @@ What is particular is asked before what is general: a layout of HDF5 before any 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping
 
 from calql.data.formats import arrow, column_folder, csv, hdf5, lerobot, minari, npz, parquet, rlds, robomimic, zarr
 from calql.data.formats.base import Format
-from calql.system.errors import UserError
 from calql.system.registry import Registry
 
 
@@ -35,8 +33,4 @@ FORMATS: Registry[Format] = Registry("format", "calql.formats", Format, _own)
 
 def known_formats() -> Iterator[Format]:
     """All that can be loaded, in the order in which they are asked: one that cannot harms nobody else's."""
-    found = []
-    for name in FORMATS:
-        with contextlib.suppress(UserError):
-            found.append(FORMATS[name])
-    yield from sorted(found, key=lambda each: each.general)
+    yield from sorted(FORMATS.loadable().values(), key=lambda each: each.general)

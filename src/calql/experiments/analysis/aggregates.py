@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from calql.experiments.analysis.evaluations import Result, method_place
-from calql.experiments.paper.numbers import Number, method_name
+from calql.experiments.analysis.evaluations import Result
+from calql.experiments.names import method_name, method_place
+from calql.experiments.paper.claims import OURS
+from calql.experiments.paper.numbers import Number
 from calql.experiments.tables import Cell, Table
 from calql.results.statistics import (
     Estimate,
@@ -19,7 +21,6 @@ from calql.results.statistics import (
     probability_of_improvement,
 )
 
-OURS = "cal-ql"  # whose improvement over each other method is asked for
 Scores = Mapping[str, Mapping[str, Floats]]  # method to task to one score for each seed; higher is better
 
 

@@ -6,16 +6,16 @@ alike where the interval of their difference lies within a tenth, and not alike 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 
+from calql.experiments.analysis.choice import Choose
 from calql.experiments.analysis.facts import Facts
 from calql.experiments.analysis.verdicts import FEWEST_SEEDS
 from calql.results.statistics import Estimate, Floats, difference, means
 
 ALIKE = 0.1  # of a score or a regret
 FEW = f"fewer than {FEWEST_SEEDS} seeds, or none"
-Choose = Callable[[Facts], bool]
 
 
 class Answer(Enum):
@@ -61,21 +61,13 @@ def _difference(ours: Floats | None, theirs: Floats | None) -> Estimate | None:
     return difference(ours, theirs)
 
 
-def plain(method: str) -> Choose:
-    """A method as it is."""
-    return variant(method, "")
-
-
-def variant(method: str, *variants: str) -> Choose:
-    return lambda cell: cell.result.method == method and cell.result.variant in variants
-
-
 def same_length(
     cells: Sequence[Facts], task: str, first: Choose, second: Choose, *, offline: bool = True
 ) -> tuple[Facts, Facts] | None:
     """The best pair of cells on a task with the same updates and steps; None where there is none."""
     here = [cell for cell in cells if cell.result.task == task]
-    return best_pair(list(filter(first, here)), list(filter(second, here)), offline=offline)
+    ones, others = ([cell for cell in here if cell.fits(choose)] for choose in (first, second))
+    return best_pair(ones, others, offline=offline)
 
 
 def best_pair(ones: Sequence[Facts], others: Sequence[Facts], *, offline: bool = True) -> tuple[Facts, Facts] | None:

@@ -13,19 +13,32 @@ from calql.experiments.analysis.checks import (
     below,
     best_pair,
     falls,
-    plain,
     same_length,
     side,
     told,
-    variant,
 )
+from calql.experiments.analysis.choice import arm
 from calql.experiments.analysis.facts import Facts
 from calql.experiments.analysis.verdicts import FEWEST_SEEDS
-from calql.experiments.paper.numbers import method_name
+from calql.experiments.names import method_name
+from calql.experiments.paper.claims import (
+    A_HALF,
+    A_QUARTER,
+    AT_20,
+    DIVERSE,
+    KITCHEN,
+    MANY_UPDATES,
+    MIXING,
+    MONTE_CARLO,
+    NARROW,
+    OTHER_AT_20,
+    OTHERS_MANY_UPDATES,
+    OURS,
+    PAIR,
+    REGRESSED,
+)
 from calql.results.statistics import Estimate, Floats, difference, means
 
-NARROW, DIVERSE = "antmaze-medium-narrow", "antmaze-medium-diverse"
-DOOR = "door-binary"
 NOT_RUN = "not run"
 Rule = Callable[[Floats | None, Floats | None], tuple[Answer, str]]
 
@@ -43,20 +56,20 @@ class Finding:
 
 def find_claims(cells: Sequence[Facts], tasks: Sequence[str]) -> list[Finding]:
     """Every claim on every one of the tasks that it is about, whether it was run or not."""
-    kitchens = [task for task in tasks if task.startswith("kitchen")]
+    kitchens = [task for task in tasks if task.startswith(KITCHEN)]
     found = [_falls(cells, task) for task in tasks]
     found += [_regret(cells, task) for task in tasks]
     found += [each for task in tasks if (each := _lowest(cells, task)) is not None]
     found += [_bound_on_narrow(cells), _advantage_on_narrow(cells), _alike_on_diverse(cells), _mixing(cells)]
     found += [_reference(cells, task) for task in kitchens]
-    found += [each for task in tasks if (each := _many_updates(cells, task)).why != NOT_RUN or task == DOOR]
+    found += [each for task in tasks if (each := _many_updates(cells, task)).why != NOT_RUN or task == MIXING]
     return found
 
 
 def _falls(cells: Sequence[Facts], task: str) -> Finding:
     """By the worst score of the first fifth, as the paper's figure of the dip shows it."""
     claim = "CQL falls at the switch and Cal-QL does not"
-    pair = same_length(cells, task, plain("cal-ql"), plain("cql"))
+    pair = same_length(cells, task, *map(arm, PAIR))
     if pair is None:
         return Finding(claim, task, Answer.OPEN, NOT_RUN)
     ours, theirs = (_early_depth(each) for each in pair)
@@ -93,15 +106,15 @@ def _first_online(cell: Facts) -> Floats | None:
 
 
 def _regret(cells: Sequence[Facts], task: str) -> Finding:
-    pair = same_length(cells, task, plain("cal-ql"), plain("cql"))
+    pair = same_length(cells, task, *map(arm, PAIR))
     return _compared("Cal-QL's regret is below CQL's", task, pair, below)
 
 
 def _lowest(cells: Sequence[Facts], task: str) -> Finding | None:
     """Against each other method that was run as long; no where any is below. None where there are none but CQL."""
     claim = "Cal-QL's regret is the lowest of all methods"
-    others = {cell.result.method for cell in cells if cell.result.task == task} - {"cal-ql", "cal-ql-utd20", "rlpd"}
-    pairs = [each for name in others if (each := same_length(cells, task, plain("cal-ql"), plain(name))) is not None]
+    others = {cell.result.method for cell in cells if cell.result.task == task} - {OURS, AT_20, OTHER_AT_20}
+    pairs = [each for name in others if (each := same_length(cells, task, arm(OURS), arm(name))) is not None]
     if len(pairs) < 2:
         return None
     found = {method_name(b.result.method): below(a.values("regret"), b.values("regret"))[0] for a, b in pairs}
@@ -117,7 +130,7 @@ def _lowest(cells: Sequence[Facts], task: str) -> Finding | None:
 
 def _bound_on_narrow(cells: Sequence[Facts]) -> Finding:
     claim = "the bound acts more on narrow data than on diverse"
-    pair = _narrow_and_diverse(cells, "cal-ql")
+    pair = _narrow_and_diverse(cells, OURS)
     if pair is None:
         return Finding(claim, NARROW, Answer.OPEN, NOT_RUN)
     answer, why = below(pair[1].bound_rate, pair[0].bound_rate)
@@ -127,7 +140,7 @@ def _bound_on_narrow(cells: Sequence[Facts]) -> Finding:
 def _advantage_on_narrow(cells: Sequence[Facts]) -> Finding:
     """CQL's regret less Cal-QL's, seed by seed, on diverse data less on narrow."""
     claim = "calibration helps more on narrow data than on diverse"
-    ours, theirs = (_narrow_and_diverse(cells, method) for method in ("cal-ql", "cql"))
+    ours, theirs = (_narrow_and_diverse(cells, method) for method in PAIR)
     if ours is None or theirs is None:
         return Finding(claim, NARROW, Answer.OPEN, NOT_RUN)
     narrow, diverse = (_saved(a, b) for a, b in zip(ours, theirs, strict=True))
@@ -148,23 +161,23 @@ def _saved(ours: Facts, theirs: Facts) -> Floats | None:
 
 
 def _alike_on_diverse(cells: Sequence[Facts]) -> Finding:
-    pair = same_length(cells, DIVERSE, plain("cal-ql"), plain("cql"))
+    pair = same_length(cells, DIVERSE, *map(arm, PAIR))
     return _compared("on diverse data Cal-QL and CQL are alike", DIVERSE, pair, alike)
 
 
 def _mixing(cells: Sequence[Facts]) -> Finding:
-    pair = same_length(cells, DOOR, variant("cal-ql", "mixing=0.25"), variant("cal-ql", "mixing=0.5", ""))
-    return _compared("more offline data in a batch slows fine-tuning (a quarter against a half)", DOOR, pair, below)
+    pair = same_length(cells, MIXING, arm(*A_QUARTER), arm(*A_HALF))
+    return _compared("more offline data in a batch slows fine-tuning (a quarter against a half)", MIXING, pair, below)
 
 
 def _reference(cells: Sequence[Facts], task: str) -> Finding:
-    choose = variant("cal-ql", "reference=regression"), variant("cal-ql", "reference=monte-carlo", "")
+    choose = arm(*REGRESSED), arm(*MONTE_CARLO)
     return _compared("a regressed reference value does as well", task, same_length(cells, task, *choose), alike)
 
 
 def _many_updates(cells: Sequence[Facts], task: str) -> Finding:
     """RLPD starts from nothing, so updates offline are not compared."""
-    choose = variant("cal-ql-utd20", "utd=20", ""), variant("rlpd", "utd=20", "")
+    choose = arm(*MANY_UPDATES), arm(*OTHERS_MANY_UPDATES)
     pair = same_length(cells, task, *choose, offline=False)
     return _compared("at 20 updates a step Cal-QL's regret is below RLPD's", task, pair, below)
 
@@ -181,7 +194,7 @@ def _compared(claim: str, task: str, pair: Sequence[Facts] | None, rule: Rule) -
 
 def _narrow_and_diverse(cells: Sequence[Facts], method: str) -> tuple[Facts, Facts] | None:
     """The cells of a method on narrow and on diverse data, as long as each other."""
-    chosen = list(filter(plain(method), cells))
+    chosen = [cell for cell in cells if cell.fits(arm(method))]
     narrow, diverse = ([cell for cell in chosen if cell.result.task == task] for task in (NARROW, DIVERSE))
     return best_pair(narrow, diverse)
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from calql.experiments.analysis.evaluations import Result, method_place
+from calql.experiments.analysis.evaluations import Result
 from calql.experiments.analysis.verdicts import Verdict, judge
 from calql.experiments.cells import CellStatus
+from calql.experiments.names import method_place
 from calql.experiments.paper.numbers import Number, PaperTable
 from calql.results.statistics import Estimate, Floats, means
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from calql.experiments.analysis.tidy import open_table
-from calql.experiments.paper.numbers import NAMES, Number
+from calql.experiments.names import method_place
+from calql.experiments.paper.numbers import Number
 from calql.methods.vocabulary import AVERAGE_Q, AVERAGE_RETURN_TO_GO, BOUND_RATE
 from calql.results.metrics import Row
 from calql.results.runs import Run
@@ -89,12 +90,6 @@ def _check(names: Iterable[str], table: Path) -> None:
             where=str(table),
             mend="give the results.csv that 'calql reproduce' wrote",
         )
-
-
-def method_place(method: str) -> int:
-    """The place of a method in tables and among the colours."""
-    known = list(NAMES)
-    return known.index(method) if method in known else len(known)
 
 
 def _place(result: Result) -> tuple[str, int, str, str]:

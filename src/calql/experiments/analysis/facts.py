@@ -1,4 +1,4 @@
-"""What a cell says: scores, their price, what happened at the switch, each with its interval over seeds."""
+"""Metrics of one cell of a matrix, with intervals over seeds: scores, regret, and what happened at the switch."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from calql.experiments.analysis.choice import Choose
 from calql.experiments.analysis.evaluations import Result
 from calql.methods.vocabulary import AVERAGE_Q, AVERAGE_RETURN_TO_GO, BOUND_RATE, in_family
 from calql.results.metrics import Row
@@ -33,6 +34,9 @@ class Facts:
     def tolerance(self) -> float:
         """How far below the switch a score is no fall yet."""
         return tolerance_of(self.result.run.option("evaluation_episodes"))
+
+    def fits(self, choose: Choose) -> bool:
+        return choose(self.result)
 
     def values(self, name: str) -> Floats | None:
         """One number of `SeedSummary` for every seed; None where any lacks it."""

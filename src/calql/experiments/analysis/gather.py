@@ -19,7 +19,7 @@ from calql.domains.registry import all_tasks
 from calql.engine.options import RunOptions
 from calql.experiments.analysis.evaluations import MEASURING, NEEDED
 from calql.experiments.analysis.tidy import came_from, open_table, planned, read_table, write_rows
-from calql.experiments.paper.numbers import NAMES
+from calql.experiments.names import method_called
 from calql.methods import METHODS
 from calql.results.arms import known_as
 from calql.results.metrics import Row, read_rows
@@ -152,9 +152,8 @@ def named(run: Run) -> tuple[str, str]:
     """The method as tables know it, and what else was changed; an arm that is a method of its own is that method."""
     method, changed = str(run.config.get("method")), _changed(run.config)
     title = known_as(run.config, run.arm) if run.arm else ""
-    known = {name: method for method, name in reversed(NAMES.items())}
-    if title in known:
-        return known[title], ", ".join(changed)
+    if known := method_called(title):
+        return known, ", ".join(changed)
     return method, ", ".join([*changed, *([run.arm] if run.arm else [])])
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from calql.experiments.analysis.comparison import NUMBERS, Entry
-from calql.experiments.analysis.evaluations import method_place
 from calql.experiments.analysis.verdicts import Mark
-from calql.experiments.paper.numbers import Number, PaperTable, method_name
+from calql.experiments.names import method_name, method_place
+from calql.experiments.paper.numbers import Number, PaperTable
 from calql.experiments.tables import Cell, Table
 from calql.results.statistics import Estimate
 

@@ -1,4 +1,4 @@
-"""Cells in this process, one after the other: for small ones, which would spend their time on starting processes."""
+"""Run cells sequentially in this process: for small ones, which would spend their time on starting processes."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import calql
 from calql.experiments.cells import LOG
-from calql.experiments.folders import Progress, read_progress, write_progress
+from calql.experiments.folders import CellProgress, read_progress, write_progress
 
 MEMORY_SHARE = 0.9  # of a GPU, given to all of its cells together
 
@@ -19,7 +19,7 @@ def launch(
     folder: Path, *, workers: int, gpu: str | None = None, sharing: int = 1, wait_s: float = 0.0
 ) -> subprocess.Popen[bytes]:
     """Start a cell; what it says goes to its log. It stops by itself when this process is gone."""
-    write_progress(folder, Progress("running", seconds=read_progress(folder).seconds))
+    write_progress(folder, CellProgress("running", seconds=read_progress(folder).seconds))
     words = ["--workers", str(workers), "--parent", str(os.getpid()), "--wait", str(wait_s)]
     with (folder / LOG).open("ab") as log:
         return subprocess.Popen(

@@ -19,13 +19,13 @@ import jax
 from calql.data.store import MANIFEST, data_root, digest
 from calql.domains.registry import get_task
 from calql.engine.devices import ALL
-from calql.experiments.cells import PROVENANCE, SLICES, Cell
-from calql.experiments.folders import BUSY, Progress, at_work, read_progress, run_folder, write_progress
+from calql.experiments.cells import PROVENANCE, SLICES, STAND_IN, Cell
+from calql.experiments.folders import BUSY, CellProgress, at_work, read_progress, run_folder, write_progress
 from calql.experiments.launchers.base import GRACE_S
-from calql.experiments.paper.slices import write_slices
+from calql.experiments.slices import write_slices
 from calql.experiments.standin import stand_in
 from calql.experiments.training import options_of, train_cell
-from calql.results import Progress as Lines
+from calql.results import Progress
 from calql.results.metrics import write_atomically
 from calql.runs import life as training
 from calql.runs.preparation import Prepared
@@ -57,7 +57,7 @@ def run_cell(folder: Path, workers: int) -> int:
     before, begun = read_progress(folder), time.monotonic()
 
     def note(state: Any, reason: str = "") -> None:
-        write_progress(folder, Progress(state, reason, before.seconds + time.monotonic() - begun))
+        write_progress(folder, CellProgress(state, reason, before.seconds + time.monotonic() - begun))
 
     note("running")
     try:
@@ -85,8 +85,8 @@ def run_cell(folder: Path, workers: int) -> int:
 
 
 def _train(cell: Cell, folder: Path, workers: int, stops: Stops) -> training.Outcome:
-    run, watching = run_folder(folder), training.Watching(Lines(), stops=stops)
-    dataset = stand_in(get_task(cell.task)) if cell.data == "stand-in" else None
+    run, watching = run_folder(folder), training.Watching(Progress(), stops=stops)
+    dataset = stand_in(get_task(cell.task)) if cell.data == STAND_IN else None
     if (run / CONFIG).exists():
         _adapt(run / CONFIG, dataset, workers)
     here = {"workers": workers, "devices": ALL}  # a launcher shows a cell what it may use

@@ -23,12 +23,12 @@ from uuid import uuid4
 
 from calql.engine.checkpoint import whole
 from calql.experiments.cells import RUN, Cell
-from calql.experiments.folders import LOCK, Progress, note_death, prepare, read_progress, write_progress
+from calql.experiments.folders import CellProgress, note_death, prepare, read_progress, write_progress
 from calql.experiments.launchers.base import Reporter, Stop, Tell, workers_of
 from calql.experiments.launchers.launch import kill, launch
 from calql.system.errors import UserError
 from calql.system.extras import extra
-from calql.system.run_files import CHECKPOINTS
+from calql.system.run_files import CHECKPOINTS, LOCK
 
 POLL_S = 1.0
 TAKEOVER_S = 60.0  # a cell whose worker was lost notices by itself, and leaves its folder
@@ -61,15 +61,15 @@ class RayEngine:
             for job in jobs:
                 ray.kill(job.actor)
 
-    def _send(self, ray: Any, folder: Path, cell: Cell, marker: Path, lost: int = 0) -> Job:
+    def _send(self, ray: Any, folder: Path, cell: Cell, marker: Path, lost: int = 0) -> SentCell:
         """A new actor; what was done so far goes along where the node may not see it."""
         kind = ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_restarts=0)(CellActor)
         seen, sharing = str(marker) if self.share else "", round(1 / self.gpus) if 0 < self.gpus < 1 else 1
         workers = workers_of(cell, int(self.cpus), on_gpu=self.gpus > 0)
         actor = kind.remote(str(folder), seen, pack(folder), workers, sharing)
-        return Job(cell, folder, actor, actor.look.remote(), lost)
+        return SentCell(cell, folder, actor, actor.look.remote(), lost)
 
-    def _goes_on(self, ray: Any, job: Job, marker: Path, reporter: Reporter, tell: Tell) -> bool:
+    def _goes_on(self, ray: Any, job: SentCell, marker: Path, reporter: Reporter, tell: Tell) -> bool:
         """Look at a job; False once it has ended."""
         ready, _ = ray.wait([job.looking], timeout=0)
         if not ready:
@@ -87,13 +87,13 @@ class RayEngine:
         reporter.ended(job.cell)
         return False
 
-    def _again(self, ray: Any, job: Job, marker: Path, reporter: Reporter, tell: Tell, error: Exception) -> bool:
+    def _again(self, ray: Any, job: SentCell, marker: Path, reporter: Reporter, tell: Tell, error: Exception) -> bool:
         """The worker is lost: send the cell elsewhere from its newest checkpoint, but not for ever."""
         job.lost += 1
         if job.lost > self.retries:
             seconds = read_progress(job.folder).seconds
             reason = f"its worker was lost {job.lost} times, last: {type(error).__name__}"
-            write_progress(job.folder, Progress("failed", reason, seconds))
+            write_progress(job.folder, CellProgress("failed", reason, seconds))
             reporter.ended(job.cell)
             return False
         tell(f"  {job.cell.id}: worker lost ({type(error).__name__}), sent elsewhere")
@@ -101,7 +101,7 @@ class RayEngine:
         job.actor, job.looking = fresh.actor, fresh.looking
         return True
 
-    def _end(self, ray: Any, jobs: Sequence[Job], grace_s: float, reporter: Reporter) -> None:
+    def _end(self, ray: Any, jobs: Sequence[SentCell], grace_s: float, reporter: Reporter) -> None:
         """Every cell that began checkpoints and ends; those that never got room are simply not sent."""
         endings = {job.actor.end.remote(grace_s): job for job in jobs}
         if not endings:
@@ -125,7 +125,7 @@ class Look:
 
 
 @dataclass
-class Job:
+class SentCell:
     cell: Cell
     folder: Path
     actor: Any

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from calql.experiments.cells import Cell
-from calql.experiments.folders import Progress, held, note_death, prepare, read_progress, write_progress
+from calql.experiments.folders import CellProgress, held, note_death, prepare, read_progress, write_progress
 from calql.experiments.launchers.base import Reporter, Stop, Tell, workers_of
 from calql.experiments.launchers.launch import kill, launch
 from calql.system.errors import UserError
@@ -102,7 +102,7 @@ class SlurmEngine:
         job.lost += 1
         if job.lost > self.retries:
             reason = f"its job ended {job.lost} times before it did; see {JOBS}"
-            write_progress(job.folder, Progress("failed", reason, read_progress(job.folder).seconds))
+            write_progress(job.folder, CellProgress("failed", reason, read_progress(job.folder).seconds))
             reporter.ended(job.cell)
             return False
         tell(f"  {job.cell.id}: its job ended before it did, sent again")

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from calql.experiments.analysis.evaluations import method_place
 from calql.experiments.cells import GATHERED
-from calql.experiments.paper.numbers import method_name
+from calql.experiments.names import method_name, method_place
 from calql.results.panels import INK_PLACE, Line, Panel
 from calql.results.statistics import Floats
 

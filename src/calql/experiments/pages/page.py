@@ -17,9 +17,9 @@ from calql.experiments.analysis.evaluations import Result, read_results
 from calql.experiments.analysis.scoreboard import listing
 from calql.experiments.analysis.verdicts import Mark
 from calql.experiments.cells import CellStatus
+from calql.experiments.names import method_name
 from calql.experiments.pages.renderings import Material, Rendering, find_rendering
 from calql.experiments.paper.matrices import find_experiment
-from calql.experiments.paper.numbers import method_name
 from calql.experiments.tables import Cell, Table
 from calql.results import charts, figures, html, interactive
 from calql.results.metrics import write_atomically

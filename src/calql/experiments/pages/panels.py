@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calql.experiments.analysis.evaluations import Result, method_place
-from calql.experiments.paper.numbers import method_name
+from calql.experiments.analysis.evaluations import Result
+from calql.experiments.names import method_name, method_place
 from calql.methods import vocabulary
 from calql.results.curves import Column, column, mean_of, phase_curve
 from calql.results.lines import like, mean_line

@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from calql.experiments.analysis.aggregates import aggregate_table, profiles, scores_of
+from calql.experiments.analysis.choice import Choose, everything, fine_tuned, of_methods, of_variants
 from calql.experiments.analysis.comparison import Entry
-from calql.experiments.analysis.evaluations import Result, method_place
+from calql.experiments.analysis.evaluations import Result
 from calql.experiments.analysis.scoreboard import board
+from calql.experiments.names import method_name, method_place
 from calql.experiments.pages.idea import read_slices, slice_panels
 from calql.experiments.pages.panels import (
     AVERAGE_Q,
@@ -24,7 +26,8 @@ from calql.experiments.pages.panels import (
     online_curves,
     through_switch,
 )
-from calql.experiments.paper.numbers import Number, PaperTable, locomotion_table, main_table, method_name
+from calql.experiments.paper.figures import DIPS, TEMPERATURES, UNLEARNS, UPDATES_AND_ASCENT
+from calql.experiments.paper.numbers import Number, PaperTable, locomotion_table, main_table
 from calql.experiments.tables import Table
 from calql.results.panels import BAND, Line, Panel, Sheet
 from calql.system.errors import unknown
@@ -42,7 +45,6 @@ class Material:
 
 MakeSheet = Callable[[Material], Sheet | None]
 MakeTable = Callable[[Material], Table | None]
-Choose = Callable[[Result], bool]
 
 
 @dataclass(frozen=True)
@@ -62,24 +64,8 @@ def find_rendering(name: str) -> Rendering:
     return RENDERINGS[name]
 
 
-def _all(_: Result) -> bool:
-    return True
-
-
-def _methods(*methods: str) -> Choose:
-    return lambda result: result.method in methods
-
-
-def _variants(*starts: str) -> Choose:
-    return lambda result: result.variant.startswith(starts)
-
-
-def _fine_tuned(result: Result) -> bool:
-    return result.run.online_steps > 0
-
-
 def curves(
-    name: str, title: str, caption: str, *, choose: Choose = _all, by: Grouping = BY_TASK, early: bool = False
+    name: str, title: str, caption: str, *, choose: Choose = everything, by: Grouping = BY_TASK, early: bool = False
 ) -> MakeSheet:
     """Score over environment steps."""
 
@@ -91,7 +77,13 @@ def curves(
 
 
 def switch(
-    name: str, title: str, caption: str, quantities: Sequence[Quantity], *, choose: Choose = _all, columns: int = 3
+    name: str,
+    title: str,
+    caption: str,
+    quantities: Sequence[Quantity],
+    *,
+    choose: Choose = everything,
+    columns: int = 3,
 ) -> MakeSheet:
     """Quantities over both phases."""
 
@@ -212,7 +204,7 @@ RENDERINGS: Mapping[str, Rendering] = {
                 "figure-3", "Score and average Q of CQL through the switch (Figure 3)",
                 "Where Q lies far below what the data earn, it has to rise when fine-tuning begins, and the score "
                 "falls while it does.",
-                (SCORE, AVERAGE_Q), choose=_methods("cql"), columns=2,
+                (SCORE, AVERAGE_Q), choose=of_methods(*UNLEARNS), columns=2,
             ),
         ],
         paper=main_table,
@@ -223,7 +215,7 @@ RENDERINGS: Mapping[str, Rendering] = {
             curves(
                 "figure-12", "The initial dip of CQL (Figure 12)",
                 "The first fifth of fine-tuning, or its first two evaluations where that holds fewer.",
-                choose=_methods("cql", "cal-ql"), early=True,
+                choose=of_methods(*DIPS), early=True,
             ),
         ],
         paper=main_table,
@@ -247,11 +239,11 @@ RENDERINGS: Mapping[str, Rendering] = {
         sheets=[
             curves(
                 "figure-10", "Online temperatures of IQL (Figure 10)", "From the switch on.",
-                choose=_variants("temperature"),
+                choose=of_variants(*TEMPERATURES),
             ),
             curves(
                 "figure-11", "More updates, and a more aggressive policy (Figure 11)", "From the switch on.",
-                choose=_variants("utd", "aggressive"),
+                choose=of_variants(*UPDATES_AND_ASCENT),
             ),
         ],
     ),
@@ -272,7 +264,7 @@ RENDERINGS: Mapping[str, Rendering] = {
             ),
             switch(
                 "switch", "Score and average Q through the switch", "Of the cells that were fine-tuned.",
-                (SCORE, AVERAGE_Q), choose=_fine_tuned, columns=2,
+                (SCORE, AVERAGE_Q), choose=fine_tuned, columns=2,
             ),
         ],
     ),

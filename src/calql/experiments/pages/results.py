@@ -15,20 +15,15 @@ import numpy as np
 from calql.experiments import difficulty, tables
 from calql.experiments.analysis.claims import NOT_RUN, Finding, find_claims
 from calql.experiments.analysis.comparison import Key
-from calql.experiments.analysis.evaluations import Result, method_place, read_results
+from calql.experiments.analysis.evaluations import Result, read_results
 from calql.experiments.analysis.facts import Facts, facts_of
 from calql.experiments.analysis.verdicts import Verdict, judge
 from calql.experiments.difficulty import Difficulty
-from calql.experiments.pages.results_figures import (
-    AUTHORS,
-    BOTH,
-    TASKS,
-    beside_authors,
-    best_cell,
-    domain_sheets,
-    printed,
-)
-from calql.experiments.paper.numbers import Number, Published, method_name
+from calql.experiments.names import method_name, method_place
+from calql.experiments.pages.results_figures import beside_authors, best_cell, domain_sheets
+from calql.experiments.paper.claims import PAIR
+from calql.experiments.paper.figures import AUTHORS, TASKS
+from calql.experiments.paper.numbers import Number, Published, printed
 from calql.experiments.tables import Cell, Table
 from calql.results import figures
 from calql.results.metrics import write_atomically
@@ -85,7 +80,7 @@ def write_page(
 def page_tables(results: Sequence[Result], cells: Sequence[Facts], measured: Sequence[Difficulty]) -> list[Table]:
     """By the names of their fragments."""
     begun = {result.key for result in results}
-    shown = [_shown(task, method, cells, begun) for task in TASKS for method in BOTH]
+    shown = [_shown(task, method, cells, begun) for task in TASKS for method in PAIR]
     found = find_claims(cells, TASKS)
     made = [all_tasks(shown), at_switch(shown), claims(found), other_methods(cells), sources(cells)]
     return [*made, difficulty.table(measured)]
@@ -114,7 +109,7 @@ def _shown(task: str, method: str, cells: Sequence[Facts], begun: Collection[Key
 def all_tasks(shown: Sequence[Shown]) -> Table:
     """One line a task; below ours the paper's."""
     heads = ["task", "updates + steps, seeds"]
-    heads += [f"{method_name(method)} {what}" for method in BOTH for what in ("before → after", "regret", "verdict")]
+    heads += [f"{method_name(method)} {what}" for method in PAIR for what in ("before → after", "regret", "verdict")]
     by_task: dict[str, list[Shown]] = {}
     for each in shown:
         by_task.setdefault(each.task, []).append(each)
@@ -213,7 +208,7 @@ def other_methods(cells: Sequence[Facts]) -> Table:
     best: dict[tuple[str, str, str], Facts] = {}
     for cell in cells:
         task, method, variant = key = cell.result.key
-        wanted = task in TASKS and (method not in BOTH or variant) and variant != AUTHORS
+        wanted = task in TASKS and (method not in PAIR or variant) and variant != AUTHORS
         if wanted and (key not in best or cell.rank > best[key].rank):
             best[key] = cell
     order = sorted(best, key=lambda key: (TASKS.index(key[0]), method_place(key[1]), key))

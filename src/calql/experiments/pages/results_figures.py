@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from calql.experiments.analysis.checks import plain, same_length
-from calql.experiments.analysis.claims import NARROW
-from calql.experiments.analysis.evaluations import Result, method_place
+from calql.experiments.analysis.checks import same_length
+from calql.experiments.analysis.choice import arm
+from calql.experiments.analysis.evaluations import Result
 from calql.experiments.analysis.facts import Facts
+from calql.experiments.names import method_name, method_place
 from calql.experiments.pages.panels import AVERAGE_Q, BY_TASK, SCORE, through_switch
-from calql.experiments.paper.matrices import ADROIT, ANTMAZE, IMAGES, KITCHEN
-from calql.experiments.paper.numbers import Published, locomotion_table, main_table, method_name
+from calql.experiments.paper.claims import PAIR
+from calql.experiments.paper.figures import AUTHORS, DOMAINS
+from calql.experiments.paper.numbers import printed
 from calql.results.panels import BAND, Line, Panel, Sheet
-
-AUTHORS = "authors' program"  # the variant of rows that it made
-DOMAINS: Mapping[str, tuple[str, ...]] = {
-    "point-maze": ("point-maze-narrow",),
-    "antmaze": (*ANTMAZE, NARROW),
-    "adroit": ADROIT,
-    "kitchen": KITCHEN,
-    "pick-place": IMAGES,
-    "locomotion": ("hopper-medium", "walker2d-medium-replay", "halfcheetah-medium-expert"),
-}
-TASKS = tuple(task for tasks in DOMAINS.values() for task in tasks)
-BOTH = ("cal-ql", "cql")
 
 
 def best_cell(task: str, method: str, cells: Sequence[Facts]) -> Facts | None:
     here = [cell for cell in cells if cell.result.key == (task, method, "")]
     return max(here, key=lambda cell: (cell.rank, cell.result.cell), default=None)
-
-
-def printed(task: str, method: str) -> Published | None:
-    return main_table().cells.get((task, method)) or locomotion_table().cells.get((task, method))
 
 
 def domain_sheets(cells: Sequence[Facts]) -> list[Sheet]:
@@ -51,8 +37,8 @@ def domain_sheets(cells: Sequence[Facts]) -> list[Sheet]:
 
 def _task_panels(cells: Sequence[Facts], task: str) -> list[Panel]:
     """Score and average Q of one task; empty where nothing was run."""
-    pair = same_length(cells, task, *map(plain, BOTH))
-    here = pair or [cell for each in BOTH if (cell := best_cell(task, each, cells)) is not None]
+    pair = same_length(cells, task, *map(arm, PAIR))
+    here = pair or [cell for each in PAIR if (cell := best_cell(task, each, cells)) is not None]
     panels = through_switch([cell.result for cell in here], (SCORE, AVERAGE_Q))
     return [replace(panel, lines=[*panel.lines, *_papers(task, panel)]) for panel in panels]
 
@@ -62,7 +48,7 @@ def _papers(task: str, panel: Panel) -> list[Line]:
     if panel.y_label != SCORE.title:
         return []
     lines = []
-    for method in BOTH:
+    for method in PAIR:
         paper = printed(task, method)
         if paper is not None and paper.before is not None and paper.after is not None:
             x, y = np.array([0.0, 1.0]), np.array([paper.before, paper.after])
@@ -94,6 +80,6 @@ def _together(theirs: Result, ours: Result) -> list[Panel]:
     rows = [row for row in ours.run.rows if row["env_steps"] <= 1.1 * most]
     config = {**ours.run.config, "run": {**ours.run.config["run"], "online_steps": most}}
     cut = replace(ours, variant="", run=replace(ours.run, rows=rows, config=config))
-    by = replace(BY_TASK, label=lambda result: "authors' program" if result.variant else "ours")
+    by = replace(BY_TASK, label=lambda result: AUTHORS if result.variant else "ours")
     title = f"{method_name(ours.method)} on {ours.task}"
     return [replace(panel, title=title) for panel in through_switch([cut, theirs], (SCORE, AVERAGE_Q), by)]

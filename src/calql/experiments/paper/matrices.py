@@ -3,39 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
 
+from calql.experiments.experiment import Arm, Experiment
 from calql.methods import method_entry
 from calql.system.errors import unknown
 from calql.system.options import POOLED
-
-
-@dataclass(frozen=True)
-class Arm:
-    """One curve or one column: a method with what the experiment changes in it, at any scale."""
-
-    method: str
-    variant: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    slices: str = ""  # see Cell
-    only: tuple[str, ...] = ()  # tasks that it is run on; none named: all of the experiment's
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """A table or figure: every arm on every task."""
-
-    name: str
-    title: str
-    tasks: tuple[str, ...]
-    arms: tuple[Arm, ...]
-    seeds: int = 6  # of the paper
-    smoke_arms: int = 2  # how many a smoke run takes, on the first task
-
-    def pairs(self) -> list[tuple[str, Arm]]:
-        return [(task, arm) for task in self.tasks for arm in self.arms if not arm.only or task in arm.only]
-
 
 ADROIT = ("door-binary", "pen-binary", "relocate-binary")
 KITCHEN = ("kitchen-partial", "kitchen-mixed", "kitchen-complete")

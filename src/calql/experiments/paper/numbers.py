@@ -12,20 +12,17 @@ from typing import Literal
 Number = Literal["before", "after", "regret"]
 Key = tuple[str, str]  # task, method
 
-NAMES: dict[str, str] = {  # in the order in which colours are given out
-    "cal-ql": "Cal-QL",
-    "cql": "CQL",
-    "iql": "IQL",
-    "awac": "AWAC",
-    "o3f": "O3F",
-    "odt": "ODT",
-    "cql-sac": "CQL+SAC",
-    "hybrid": "Hybrid RL",
-    "sac-offline": "SAC+od",
-    "sac": "SAC",
-    "td3-bc": "TD3+BC",
-    "rlpd": "RLPD",
-    "cal-ql-utd20": "Cal-QL",
+PRINTED: Mapping[str, str] = {  # the name in the tables, and that of the method here
+    "Cal-QL": "cal-ql",
+    "CQL": "cql",
+    "IQL": "iql",
+    "AWAC": "awac",
+    "O3F": "o3f",
+    "ODT": "odt",
+    "CQL+SAC": "cql-sac",
+    "Hybrid RL": "hybrid",
+    "SAC+od": "sac-offline",
+    "SAC": "sac",
 }
 ROUNDING = 0.005  # half of the last digit that the paper prints, of scores and regrets alike
 SEEDS = 6  # behind each number; the paper prints no spread
@@ -56,8 +53,8 @@ class PaperTable:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """Cal-QL first, then in the order of the names."""
-        return tuple(sorted({method for _, method in self.cells}, key=list(NAMES).index))
+        """In the order in which they are printed."""
+        return tuple(dict.fromkeys(method for _, method in self.cells))
 
     @property
     def domains(self) -> Mapping[str, str]:
@@ -81,9 +78,9 @@ def locomotion_table() -> PaperTable:
     return _read("locomotion.csv", lambda row: _locomotion_task(row["task"]), hundredths=False)
 
 
-def method_name(method: str) -> str:
-    """As the paper writes it; other methods as they are called here."""
-    return NAMES.get(method, method)
+def printed(task: str, method: str) -> Published | None:
+    """What the paper prints of a method on a task."""
+    return main_table().cells.get((task, method)) or locomotion_table().cells.get((task, method))
 
 
 def _read(name: str, place: Callable[[Mapping[str, str]], tuple[str, str]], *, hundredths: bool) -> PaperTable:
@@ -98,7 +95,7 @@ def _cell(row: Mapping[str, str], place: tuple[str, str], most: float) -> Publis
     return Published(
         task=task,
         domain=domain,
-        method=_METHODS[row["method"]],
+        method=PRINTED[row["method"]],
         before=_share(row["score_offline"], most),
         after=_share(row["score_finetuned"], most),
         regret=_share(row["cumulative_regret"], 1.0),
@@ -116,6 +113,3 @@ def _main_task(domain: str, task: str) -> str:
 def _locomotion_task(task: str) -> tuple[str, str]:
     name = task.removesuffix("-v2")
     return name, name.split("-")[0]
-
-
-_METHODS = {printed: method for method, printed in reversed(NAMES.items())}  # the first of two of one name

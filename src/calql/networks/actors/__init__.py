@@ -1,9 +1,14 @@
-"""Actors by name. A new actor is one file and one line in `ACTORS`."""
+"""Actors by name: every file of this folder may offer `ACTORS`, a mapping from name to class.
+
+An actor of another package comes by an entry point of the group `calql.actors`, or by `calql.register`.
+"""
 
 from __future__ import annotations
 
+import importlib
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+import pkgutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -23,12 +28,18 @@ from calql.networks.actors.gaussian import Gaussian, GaussianActor, LogStdForm
 from calql.networks.actors.tanh_gaussian import TanhGaussian, TanhGaussianActor
 from calql.networks.mlp import Style
 from calql.system.errors import UserError, unknown
+from calql.system.registry import Registry
 
-ACTORS: dict[str, type[Actor]] = {
-    "tanh-gaussian": TanhGaussianActor,
-    "gaussian": GaussianActor,
-    "deterministic": DeterministicActor,
-}
+
+def _own() -> Mapping[str, type[Actor]]:
+    """Those of this folder, in their order for lists."""
+    found: dict[str, type[Actor]] = {}
+    for module in pkgutil.iter_modules(__path__):
+        found |= getattr(importlib.import_module(f"{__name__}.{module.name}"), "ACTORS", {})
+    return dict(sorted(found.items(), key=lambda item: item[1].place))
+
+
+ACTORS: Registry[type[Actor]] = Registry("actor", "calql.actors", Actor, _own, classes=True)
 DISCRETE = "categorical"  # the one of discrete spaces: no choice for users, so not among the others
 GIVEN = frozenset({"key", "style"})  # keywords of every actor; the others are its settings
 
@@ -48,7 +59,8 @@ def settings_of(kind: type[Actor]) -> frozenset[str]:
 
 
 def actors_that_give(needs: Iterable[str]) -> list[str]:
-    return [name for name, kind in ACTORS.items() if kind.gives.issuperset(needs)]
+    wanted = frozenset(needs)
+    return [name for name, gives in ACTORS.each(lambda kind: kind.gives) if gives >= wanted]
 
 
 def make_actor(

@@ -46,6 +46,7 @@ class Actor(eqx.Module):
     """
 
     gives: ClassVar[frozenset[str]] = frozenset()
+    place: ClassVar[int] = 1_000  # in lists; equal ones by name
 
     @abstractmethod
     def __call__(self, observations: jax.Array, key: jax.Array | None = None) -> ActionDistribution:

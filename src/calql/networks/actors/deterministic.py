@@ -29,6 +29,7 @@ class DeterministicActor(Actor):
     network: MLP
 
     gives: ClassVar[frozenset[str]] = frozenset({GRADIENTS})
+    place: ClassVar[int] = 3
 
     def __init__(
         self,
@@ -46,3 +47,6 @@ class DeterministicActor(Actor):
 
     def __call__(self, observations: jax.Array, key: jax.Array | None = None) -> Deterministic:
         return Deterministic(jnp.tanh(self.network(self.encoder(observations))))
+
+
+ACTORS = {"deterministic": DeterministicActor}

@@ -64,6 +64,7 @@ class GaussianActor(Actor):
     clip_samples: bool = eqx.field(static=True)
 
     gives: ClassVar[frozenset[str]] = frozenset({DENSITY, GRADIENTS})
+    place: ClassVar[int] = 2
 
     def __init__(
         self,
@@ -97,6 +98,9 @@ class GaussianActor(Actor):
         else:
             log_std = jnp.clip(self.log_std, low, high)
         return Gaussian(mean, jnp.broadcast_to(log_std, mean.shape), self.clip_samples)
+
+
+ACTORS = {"gaussian": GaussianActor}
 
 
 def _log_prob(noise: jax.Array, log_std: jax.Array) -> jax.Array:

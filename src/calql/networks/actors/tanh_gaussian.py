@@ -67,6 +67,7 @@ class TanhGaussianActor(Actor):
     log_std_range: tuple[float, float] = eqx.field(static=True)
 
     gives: ClassVar[frozenset[str]] = frozenset({DENSITY, GRADIENTS})
+    place: ClassVar[int] = 1
 
     def __init__(
         self,
@@ -107,6 +108,9 @@ class TanhGaussianActor(Actor):
         if self.log_std_multiplier is not None and self.log_std_offset is not None:
             raw = self.log_std_multiplier * raw + self.log_std_offset
         return TanhGaussian(mean, jnp.clip(raw, *self.log_std_range))
+
+
+ACTORS = {"tanh-gaussian": TanhGaussianActor}
 
 
 def _log_prob(before_tanh: jax.Array, noise: jax.Array, log_std: jax.Array) -> jax.Array:

@@ -8,8 +8,9 @@ from typing import Any
 
 from calql.data import Dataset, Reading
 from calql.domains.own.tasks import MakeEnv
+from calql.methods import DEFAULT_METHOD
 from calql.results.rounds import RoundSummary, warnings
-from calql.runs import life
+from calql.runs import api, life
 from calql.runs.rounds import collecting, project
 from calql.runs.rounds.branch import round_folder
 from calql.runs.rounds.ledger import read_ledger
@@ -33,7 +34,7 @@ class Rounds:
         *,
         dataset: str | Path | Dataset | None = None,
         env: str | MakeEnv | None = None,
-        method: str = "cal-ql",
+        method: str = DEFAULT_METHOD,
         preset: str = "default",
         share: bool = True,
         progress: bool = True,
@@ -51,12 +52,12 @@ class Rounds:
         watching = life.watched(progress)
         if task is None and env is None:
             options["offline"] = True
-        ready = life.make_ready(
+        ready = api.make_ready(
             task, dataset=dataset, env=env, method=method, preset=preset, display=watching.display, probe=probe,
             vary=None, keep_data=keep_data, **{"online_steps": 0, **options},
         )  # fmt: skip
         command = "calql.Rounds.start(...)"
-        project.start(place, ready.experiment, watching, command, share=share, kept=ready.kept, note=ready.note)
+        project.start(place, ready.prepared, watching, command, share=share, kept=ready.kept, note=ready.note)
         return cls(place)
 
     @property
@@ -100,7 +101,7 @@ class Rounds:
         round: int | None = None,
         seed: int | None = None,
     ) -> Added:
-        """Check files of new episodes and let them wait for the next round, each episode once.
+        """Check files of new episodes and add them to the queue of the next round; an episode that is known is skipped.
 
         `round` and `seed` say whose policy collected them, where the files do not; by default the present round's.
         """

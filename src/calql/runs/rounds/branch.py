@@ -13,9 +13,11 @@ from calql.system.run_files import (
     FILMS,
     LOCK,
     METRICS,
+    PARTIAL,
     PLOTS,
     POLICY,
     REPORT,
+    ROUNDS,
     SPEED,
     STANDING,
     SUMMARY,
@@ -27,12 +29,12 @@ GROW = {METRICS, SPEED}  # files that are written to where they are; others are 
 
 
 def round_folder(project: Path, number: int) -> Path:
-    return project / "rounds" / f"{number:03d}"
+    return project / ROUNDS / f"{number:03d}"
 
 
 def branch(parent: Path, folder: Path) -> None:
     """Make the folder of a round that begins where its parent ended."""
-    aside = folder.with_name(f".{folder.name}.partial")
+    aside = folder.with_name(f".{folder.name}{PARTIAL}")
     shutil.rmtree(aside, ignore_errors=True)
     try:
         (aside / CHECKPOINTS).mkdir(parents=True)

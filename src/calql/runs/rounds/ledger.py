@@ -17,7 +17,7 @@ from typing import Any
 
 from calql.results.metrics import write_atomically
 from calql.system.errors import UserError
-from calql.system.options import Checked
+from calql.system.options import Checked, CountOrZero
 from calql.system.run_config import options_from, read_object
 from calql.system.run_files import PROJECT
 
@@ -35,7 +35,7 @@ class Entry(Checked):
     total: float  # undiscounted, of recorded rewards
     success: bool | None  # None where nobody said
     round: int  # whose policy collected it
-    seed: int | None  # of that policy; None where nobody said
+    seed: CountOrZero | None  # of that policy; None where nobody said
     source: str  # the file it came from
     added: str  # when
 

@@ -37,11 +37,9 @@ from calql.runs.trust import remember, require_trusted, trust_run
 from calql.system.errors import UserError
 from calql.system.options import require
 from calql.system.run_config import read_object
-from calql.system.run_files import CONFIG, LOCK, POLICY, PROJECT
+from calql.system.run_files import CONFIG, LOCK, POLICY, PROJECT, REPORT, ROUNDS
 
 LOGGED = "logged.json"  # checksums of the episodes of the first data
-ROUNDS = "rounds"
-REPORT = "report.html"
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class Added:
 
 def start(
     project: Path,
-    experiment: Prepared,
+    prepared: Prepared,
     watching: life.Watching,
     command: str,
     *,
@@ -66,15 +64,15 @@ def start(
 ) -> life.Outcome:
     """Make the folder and train round 0, offline; gone again if that cannot begin."""
     refuse_taken(project)
-    _require_rounds(experiment)
+    _require_rounds(prepared)
     (project / ROUNDS).mkdir(parents=True)
     with owned(project):
         try:
-            logged = [outline(experiment.data, rows) for rows in experiment.data.episodes()]
+            logged = [outline(prepared.data, rows) for rows in prepared.data.episodes()]
             write_atomically(project / LOGGED, json.dumps(logged))
             write_ledger(project, Ledger(share=share).begun())
             folder = round_folder(project, 0)
-            outcome = life.start(life.Ready(experiment, kept, note), folder, watching, command)
+            outcome = life.start(life.Ready(prepared, kept, note), folder, watching, command)
         except BaseException:
             _discard(project)
             raise
@@ -90,12 +88,12 @@ def refuse_taken(project: Path) -> None:
         raise UserError("exists already", where=str(project), mend=mend)
 
 
-def _require_rounds(experiment: Prepared) -> None:
+def _require_rounds(prepared: Prepared) -> None:
     """Refuse what has no meaning where episodes come from files."""
-    run = experiment.run
+    run = prepared.run
     require_whole_episodes(run)
     require(run.online_steps == 0, "online_steps", run.online_steps, "0: steps come with the episodes that are added")
-    if experiment.choice.vary is not None:
+    if prepared.choice.vary is not None:
         raise UserError("a project has one method and one set of options", where="--vary", mend="leave it out")
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -20,6 +22,15 @@ LARGE = 1_200_000_000  # bytes of one process after a module of tests
 TOO_LARGE = 1_500_000_000  # and after any test: a worker is to stay below 2 GB
 STEP = 300_000_000  # by which it has grown since it last forgot in this module
 MANY = 20_000  # mappings of memory of one process: Linux allows 65,530, and a compiled program takes a dozen
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+QUIET = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
 SCRATCH = Path(tempfile.gettempdir()) / f"calql-tests-{os.getuid()}"
 
 os.environ["JAX_PLATFORMS"] = "cpu"
@@ -91,3 +102,16 @@ def _mappings() -> int:
 def _resident_bytes() -> int:
     statm = Path("/proc/self/statm")
     return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if statm.exists() else 0
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A real browser, where the machine has one."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra: dev)")
+    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.skip(f"no browser found: {', '.join(BROWSERS)}")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=found, args=list(QUIET))
+        yield opened
+        opened.close()

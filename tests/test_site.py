@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 LOOK = """() => ({
     wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
     broken: [...document.querySelectorAll("table code:not(.long)")]
@@ -33,18 +29,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return out
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra: dev)")
-    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    if found is None:
-        pytest.skip(f"no browser found: {', '.join(BROWSERS)}")
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=found, args=QUIET)
-        yield opened
-        opened.close()
 
 
 def test_no_page_scrolls_sideways_and_no_name_breaks(browser: Any, site: Path) -> None:

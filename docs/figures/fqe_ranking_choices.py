@@ -22,8 +22,9 @@ from calql.data import one_hot
 from calql.data.dataset import Dataset, concatenate
 from calql.data.rewards import RewardRule
 from calql.domains.cliff_grid.data import distances
-from calql.domains.cliff_grid.env import LEDGE, MOVES, Cell, CliffGrid, allowed, cells, moved, place
+from calql.domains.cliff_grid.env import LEDGE, MOVES, CliffGrid, allowed, cells, moved, place
 from calql.domains.cliff_grid.tasks import EPISODE_LIMIT
+from calql.domains.common.mazes import Square
 from calql.methods.reference import Fit
 from calql.methods.reference.fqe import estimates, fit_policies
 
@@ -33,7 +34,7 @@ FAR = distances(LEDGE)
 PLACES = {tuple(place(LEDGE, cell).tolist()): cell for cell in cells(LEDGE, "s.gx")}
 
 
-def moves(cell: Cell, share: float, *, masked: bool) -> np.ndarray:
+def moves(cell: Square, share: float, *, masked: bool) -> np.ndarray:
     """Probabilities of the four moves: shortest ways, and a share of any that is allowed."""
     open_ = allowed(LEDGE, cell).astype(float) if masked else np.ones(len(MOVES))
     ahead = np.array([FAR.get(moved(LEDGE, cell, action), len(FAR)) for action in range(len(MOVES))])
@@ -41,7 +42,7 @@ def moves(cell: Cell, share: float, *, masked: bool) -> np.ndarray:
     return (1.0 - share) * best / best.sum() + share * open_ / open_.sum()
 
 
-def truth(share: float, discount: float, *, masked: bool) -> dict[Cell, float]:
+def truth(share: float, discount: float, *, masked: bool) -> dict[Square, float]:
     """V = r + discount P V of every cell from which the episode goes on."""
     index = {cell: number for number, cell in enumerate(FREE)}
     system, earned = np.eye(len(FREE)), np.zeros(len(FREE))

@@ -14,7 +14,7 @@ from recordings import same_arrays
 
 import corridor
 from calql.data import load
-from calql.data.tfrecord import Malformed, crc32c, encoded, masked, parse_example, records
+from calql.data.tfrecord import Malformed, crc32c, masked, parse_example, records
 from calql.system.errors import UserError
 
 # RFC 3720, B.4
@@ -41,7 +41,7 @@ def test_long_contents_in_stripes(length: int) -> None:
 def test_the_layout_of_a_record() -> None:
     """Length, its checksum, the bytes, their checksum; as another library's checksums give it."""
     content = (5).to_bytes(8, "little") + masked((5).to_bytes(8, "little")).to_bytes(4, "little") + b"hello"
-    assert encoded(b"hello") == content + masked(b"hello").to_bytes(4, "little") == record(b"hello")
+    assert record(b"hello") == content + masked(b"hello").to_bytes(4, "little")
 
 
 @given(

@@ -21,7 +21,7 @@ from calql.domains.antmaze.data import (
     waypoint,
 )
 from calql.domains.antmaze.env import AntMazeEnv, cells, centre
-from calql.domains.common.policies import Policy
+from calql.domains.common.policies import StoredPolicy
 from calql.domains.datasets import build, recipe
 from calql.system.errors import UserError
 
@@ -41,9 +41,9 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "sources"
 
 
-def still(actions: int = 8, observations: int = 29) -> Policy:
+def still(actions: int = 8, observations: int = 29) -> StoredPolicy:
     zero = np.zeros((observations, actions), np.float32)
-    return Policy((), (zero, zero[0]), None, "relu", True)
+    return StoredPolicy((), (zero, zero[0]), None, "relu", True)
 
 
 @pytest.mark.parametrize("maze", ["umaze", "medium", "large"])

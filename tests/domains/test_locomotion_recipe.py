@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from calql.data.store import BuildContext
-from calql.domains.common.policies import Policy
+from calql.domains.common.policies import StoredPolicy
 from calql.domains.locomotion.data import (
     LEVELS,
     PERTURBED,
@@ -16,8 +16,8 @@ from calql.domains.locomotion.data import (
     expert_source,
     full_size,
     medium_source,
-    mixed_actor,
-    perturbed_actor,
+    mixed_controller,
+    perturbed_controller,
 )
 from calql.system.errors import UserError
 
@@ -66,8 +66,8 @@ def test_random_needs_no_source_and_the_others_name_theirs() -> None:
 
 
 def test_replay_mixture_covers_all_shares_and_says_that_it_is_one(sources: Path) -> None:
-    policy = Policy((), (np.zeros((2, 1), np.float32), np.zeros(1, np.float32)), None, "relu", True)
-    shares = np.sort([mixed_actor(policy, n).random for n in range(50)])  # type: ignore[attr-defined]
+    policy = StoredPolicy((), (np.zeros((2, 1), np.float32), np.zeros(1, np.float32)), None, "relu", True)
+    shares = np.sort([mixed_controller(policy, n).random for n in range(50)])  # type: ignore[attr-defined]
     assert np.diff(shares).max() < 0.05
     assert "not a replay buffer" in RECIPES["hopper-medium-replay"].build(BuildContext(0, 50, sources)).notes[0]
     assert full_size("hopper", "medium-replay") == 402_000
@@ -75,9 +75,9 @@ def test_replay_mixture_covers_all_shares_and_says_that_it_is_one(sources: Path)
 
 
 def test_disturbed_policies_begin_with_the_policy_itself_and_each_acts_alike_in_its_episode() -> None:
-    policy = Policy((), (np.eye(2, dtype=np.float32), np.zeros(2, np.float32)), None, "relu", False)
+    policy = StoredPolicy((), (np.eye(2, dtype=np.float32), np.zeros(2, np.float32)), None, "relu", False)
     rng, seen = np.random.default_rng(0), np.array([0.5, -0.25], np.float32)
-    acts = [perturbed_actor(policy, 7, episode)(seen, rng) for episode in (0, 1, 1, 2)]
+    acts = [perturbed_controller(policy, 7, episode)(seen, rng) for episode in (0, 1, 1, 2)]
     assert acts[0] == pytest.approx(seen)  # episode 0 has a share of 0
     assert np.array_equal(acts[1], acts[2])
     assert not np.allclose(acts[1], acts[3])

@@ -15,7 +15,7 @@ from calql.data.dataset import Dataset
 from calql.data.store import BuildContext, folder
 from calql.domains.adroit import data as adroit
 from calql.domains.datasets import named, recipe
-from calql.domains.registry import all_recipes, all_tasks
+from calql.domains.registry import Task, all_recipes, all_tasks
 from calql.runs import preparation, record, request
 from calql.runs.preparation import Prepared
 from calql.runs.request import Choice
@@ -56,6 +56,13 @@ def test_every_dataset_belongs_to_a_task() -> None:
     assert {made.task for made in all_recipes().values()} == set(all_tasks())
     assert recipe("door-binary-cloned").task == "door-binary"
     assert recipe("hopper-medium").task == "hopper-medium"
+
+
+@pytest.mark.parametrize("task", all_tasks().values(), ids=lambda task: task.name)
+def test_what_a_task_names_has_a_recipe(task: Task) -> None:
+    """Tasks of this package name their data, so that none of them imports what finds tasks."""
+    assert recipe(str(task.data)).task == task.name
+    assert task.held_out is None or recipe(str(task.held_out)).name not in all_tasks()
 
 
 def test_a_variant_is_built_into_the_store_and_trained_on() -> None:

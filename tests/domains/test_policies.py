@@ -32,7 +32,7 @@ def test_d4rl_tanh_gaussian(tmp_path: Path) -> None:
     expected = np.tanh(stored["last_fc_weight"] @ hidden + stored["last_fc_bias"])
     assert np.allclose(policy.mode(x), expected, atol=1e-6)
     assert np.allclose(policy.mode(np.stack([x, x]))[1], expected, atol=1e-6)
-    assert (policy.observation_size, policy.action_size) == (3, 2)
+    assert (len(policy.hidden[0][0]), policy.action_size) == (3, 2)
     draws = [policy.sample(x, np.random.default_rng(seed)) for seed in (1, 1, 2)]
     assert np.array_equal(draws[0], draws[1])
     assert not np.array_equal(draws[0], draws[2])
@@ -86,6 +86,6 @@ def test_every_stored_policy_acts(folder: str) -> None:
         pytest.skip(f"needs the stored policies of {folder} (CALQL_SHARED_DATA)")
     for path in files:
         policy = load_policy(path)
-        action = policy.sample(np.zeros(policy.observation_size), np.random.default_rng(0))
+        action = policy.sample(np.zeros(len(policy.hidden[0][0])), np.random.default_rng(0))
         assert action.shape == (policy.action_size,)
         assert np.abs(action).max() <= 1.0, path.name

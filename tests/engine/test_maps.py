@@ -1,4 +1,4 @@
-"""Maps of Q: the plane of states, the panels of each moment, and what a kill leaves of them."""
+"""Maps of Q: the plane of states, the panels of each checkpoint, and what a kill leaves of them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from toy_task import tiny
 
 from calql.data import Dataset
-from calql.domains.antmaze import tasks as antmaze
+from calql.domains.antmaze.maze import maze
 from calql.domains.base import StateMap
-from calql.domains.point_maze.tasks import state_map
+from calql.domains.point_maze.maze import MAZE
 from calql.engine.maps import BEFORE, END, Maps, states_of
 from calql.engine.program import Program
 from calql.networks import Spec
@@ -44,22 +44,31 @@ def test_panels_hold_q_by_rows_and_null_in_walls(tmp_path: Path) -> None:
     assert found["walls"] == [[1.5, 4.5, 2.5, 5.5]]
     assert (found["start"], found["goal"]) == ([0.0, 5.0], [2.0, 6.0])
     rows = [[1.23, -2.0, None], [3.0, 4.0, None]]
-    assert found["panels"] == [{"arm": "calibrate=true", "moment": BEFORE, "seed": 3, "values": rows}]
+    assert found["panels"] == [{"arm": "calibrate=true", "checkpoint": BEFORE, "seed": 3, "values": rows}]
 
 
-def test_a_moment_that_comes_again_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+def test_a_checkpoint_that_comes_again_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
     numbers = np.arange(5.0)
     Maps(tmp_path, plane()).add(BEFORE, {0: numbers, 1: numbers})
     Maps(tmp_path, plane()).add(END, {0: numbers})
     Maps(tmp_path, plane()).add(BEFORE, {0: numbers + 1.0})
     panels = json.loads((tmp_path / "maps.json").read_text())["panels"]
-    assert [(panel["arm"], panel["moment"], panel["seed"]) for panel in panels] == [
+    assert [(panel["arm"], panel["checkpoint"], panel["seed"]) for panel in panels] == [
         ("", BEFORE, 0),
         ("", BEFORE, 1),
         ("", END, 0),
     ]
     assert panels[0]["values"][0][0] == 1.0
     assert not list(tmp_path.glob(".*"))
+
+
+def test_panels_of_before_called_it_a_moment_and_stay(tmp_path: Path) -> None:
+    numbers = np.arange(5.0)
+    Maps(tmp_path, plane()).add(BEFORE, {0: numbers})
+    file = tmp_path / "maps.json"
+    file.write_text(file.read_text().replace('"checkpoint"', '"moment"'))
+    Maps(tmp_path, plane()).add(END, {0: numbers})
+    assert [panel["checkpoint"] for panel in json.loads(file.read_text())["panels"]] == [BEFORE, END]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"panels": [{}]}', '{"title": "another", "panels": []}'])
@@ -74,7 +83,7 @@ def test_states_are_those_where_the_agent_can_be() -> None:
 
 
 def test_the_point_maze_is_gone_through_with_the_velocities_of_its_data() -> None:
-    found = state_map(logged(4))
+    found = MAZE.state_map(logged(4))
     assert found.observations.shape == (25, 35, 4)
     assert found.free.sum() == 11 * 25  # free cells, of five by five states each
     np.testing.assert_allclose(found.x[[0, -1]], [-3.4, 3.4])
@@ -90,7 +99,7 @@ def test_the_point_maze_is_gone_through_with_the_velocities_of_its_data() -> Non
 
 
 def test_the_ant_maze_has_its_goal_where_data_are_labelled() -> None:
-    found = antmaze.state_map("umaze", logged(29))
+    found = maze("umaze").state_map(logged(29))
     assert found.start == (0.0, 0.0)
     assert found.goal == (0.75, 8.75)
     assert found.observations.shape == (25, 25, 29)

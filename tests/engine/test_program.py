@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import toy_task as toy
 
-from calql.engine import mixing, program
+from calql.engine import mixing, program, scalars
 from calql.engine.program import Learning, Program
 from calql.engine.replay import Replay, empty_like
 from calql.system.blas import one_thread
@@ -65,14 +65,14 @@ def test_numbers_of_a_single_seed_travel_together_and_change_nothing(monkeypatch
     """Its scalars are few arrays while updates are done, and come back each in its place."""
     joined = train([0], [[UPDATES]])
     leaves = jax.tree.leaves(joined)
-    together = program._scalars_together(leaves)
-    scalars = sum(leaf.ndim == 1 for leaf in leaves)
-    assert len(together.places) == scalars > 5
+    together = scalars.together(leaves)
+    count = sum(leaf.ndim == 1 for leaf in leaves)
+    assert len(together.places) == count > 5
     assert set(together.kinds) == {jnp.dtype("float32"), jnp.dtype("int32")}
-    packed = program._joined(leaves, together)
-    assert len(packed) == len(leaves) - scalars + 1
-    toy.same(program._apart(packed, together), leaves)
-    monkeypatch.setattr(program, "_scalars_together", lambda _: program._Together((), ()))
+    packed = scalars.joined(leaves, together)
+    assert len(packed) == len(leaves) - count + 1
+    toy.same(scalars.apart(packed, together), leaves)
+    monkeypatch.setattr(scalars, "together", lambda _: scalars.Together((), ()))
     jax.clear_caches()
     toy.same(train([0], [[UPDATES]]), joined)
 

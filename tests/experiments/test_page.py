@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from synthetic_tables import Made, write_idea, write_tidy
 
-from browsing import PHONE, WIDE, browser, opened
+from browsing import PHONE, WIDE, opened
 from calql.experiments.cells import CellStatus
 from calql.experiments.pages.page import render
 from calql.experiments.pages.renderings import RENDERINGS
@@ -20,8 +20,6 @@ from calql.experiments.reproduce import draw
 from calql.results import statistics
 from calql.system.errors import UserError
 from page_reader import HOSTILE, Page
-
-__all__ = ["browser"]  # a fixture
 
 PICTURES = {
     "table-scores": {"against-paper-after", "profile-after"},

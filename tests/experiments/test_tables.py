@@ -15,9 +15,9 @@ from calql.experiments.analysis.comparison import compare
 from calql.experiments.analysis.evaluations import read_results
 from calql.experiments.analysis.scoreboard import board, listing
 from calql.experiments.paper.numbers import Number, main_table
-from calql.experiments.tables import Cell, Table, card, latex, latex_text, markdown
+from calql.experiments.tables import Table, card, latex, latex_text, markdown
 from calql.results import statistics
-from calql.results.html import environment
+from calql.results.html import TableCell, environment
 
 SCORES: tuple[Number, ...] = ("before", "after")
 
@@ -37,7 +37,7 @@ def html(table: Table) -> str:
     return str(environment().get_template("macros.html.j2").module.card(card(table)))
 
 
-def find(table: Table, row: str, column: str) -> Cell:
+def find(table: Table, row: str, column: str) -> TableCell:
     (line,) = (line for line in (*table.body, *table.foot) if line[0].text == row)
     return line[list(table.heads).index(column)]
 
@@ -111,7 +111,9 @@ def test_methods_are_compared_over_the_tasks_of_both(tmp_path):
     assert table.body[0][-1].text == ""
 
 
-AWKWARD = Table("t", "50% & more_less", ["a|b", "c"], [[Cell("x_1 & <b>", "5 → 6"), Cell("{}~^\\#$%", value=1.0)]])
+AWKWARD = Table(
+    "t", "50% & more_less", ["a|b", "c"], [[TableCell("x_1 & <b>", "5 → 6"), TableCell("{}~^\\#$%", value=1.0)]]
+)
 
 
 def test_latex_escapes_what_latex_reads():
@@ -123,8 +125,8 @@ def test_latex_escapes_what_latex_reads():
 
 
 def test_long_tables_go_over_several_pages_of_latex():
-    rows = [[Cell(f"row {place}"), Cell("a word " * 10)] for place in range(100)]
-    text = latex(Table("t", "Long", ["a", "b"], rows, foot=[[Cell("average"), Cell("")]]))
+    rows = [[TableCell(f"row {place}"), TableCell("a word " * 10)] for place in range(100)]
+    text = latex(Table("t", "Long", ["a", "b"], rows, foot=[[TableCell("average"), TableCell("")]]))
     assert text.count(r"\begin{tabular}{lp{4cm}}") == 3
     assert text.count("row ") == 100
     assert text.count("average") == 1

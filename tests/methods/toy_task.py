@@ -153,7 +153,7 @@ def task(image: bool = False, discrete: bool = False) -> Task:
         summary="",
         make_env=Choosing if discrete else Picture if image else Line,
         discrete=discrete,
-        load_data=lambda: data(image, discrete),
+        data=lambda: data(image, discrete),
         episode_limit=LIMIT,
         score=success_rate,
         rewards=RewardRule(scale=10.0, shift=-5.0, failure=0.0),

@@ -10,19 +10,18 @@ import numpy as np
 import pytest
 from synthetic_runs import make_run, page_of
 
-from browsing import PHONE, WIDE, browser, opened
+from browsing import PHONE, WIDE, opened
 
-__all__ = ["browser"]  # a fixture
 ARMS = ("calibrate=true", "calibrate=false")
 GIF = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")
-MOMENTS = ("before the switch", "after the first updates", "at the end")
+CHECKPOINTS = ("before the switch", "after the first updates", "at the end")
 MAPS = {
     "title": "Q over the maze", "x": [0.5, 1.5, 2.5], "y": [0.5, 1.5], "walls": [[1, 1, 2, 2]], "start": [0.5, 0.5],
     "goal": [2.5, 1.5],
     "panels": [
-        {"arm": arm, "moment": moment, "seed": 0, "values": [[-9.0, -5.0 - place, -3.0], [-8.0, None, -1.0]]}
+        {"arm": arm, "checkpoint": checkpoint, "seed": 0, "values": [[-9.0, -5.0 - place, -3.0], [-8.0, None, -1.0]]}
         for arm in ARMS
-        for place, moment in enumerate(MOMENTS)
+        for place, checkpoint in enumerate(CHECKPOINTS)
     ],
 }  # fmt: skip
 
@@ -37,10 +36,10 @@ def sweep(folder: Path) -> Path:
     ]
     whole = make_run(folder / "sweep", seeds=2)
     (whole / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    for moment in ("switch", "end"):
-        q = [np.load(part / f"calibration-{moment}.npz") for part in parts]
+    for checkpoint in ("switch", "end"):
+        q = [np.load(part / f"calibration-{checkpoint}.npz") for part in parts]
         np.savez(
-            whole / f"calibration-{moment}.npz", q=np.concatenate([each["q"] for each in q]), held_out=True,
+            whole / f"calibration-{checkpoint}.npz", q=np.concatenate([each["q"] for each in q]), held_out=True,
             return_to_go=q[0]["return_to_go"],
         )  # fmt: skip
     config = json.loads((whole / "config.json").read_text())
@@ -56,10 +55,12 @@ def pictures(run: Path) -> Path:
     (run / "films").mkdir()
     films = []
     for arm in ARMS:
-        for moment in ("before", "after"):
-            name = f"{arm.replace('=', '-')}-{moment}.gif"
+        for checkpoint in ("switch", "final"):
+            name = f"{arm.replace('=', '-')}-{checkpoint}.gif"
             (run / "films" / name).write_bytes(GIF)
-            films.append({"file": name, "title": f"{arm}, {moment}", "arm": arm, "moment": moment, "seed": 0})
+            films.append(
+                {"file": name, "title": f"{arm}, {checkpoint}", "arm": arm, "checkpoint": checkpoint, "seed": 0}
+            )
     (run / "films" / "films.json").write_text(json.dumps(films))
     return run
 

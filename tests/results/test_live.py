@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 from synthetic_runs import make_run
 
-from browsing import browser, opened
+from browsing import opened
 from calql.cli import main
 from calql.results.live import Live, attend
 from calql.results.serve import Server
@@ -25,7 +25,6 @@ from calql.results.watched import Watched
 from calql.system import serve
 from calql.system.serve import address, listening
 
-__all__ = ["browser"]  # a fixture
 TOKEN = "a-token"
 RUNNING = json.dumps({"finished": False, "reason": "running"})
 ENDED = json.dumps({"finished": True, "reason": "finished"})

@@ -18,9 +18,9 @@ from page_reader import HOSTILE, Page
 
 MAP: dict[str, Any] = {
     "title": "Q", "x": [0.0, 1.0], "y": [0.0], "walls": [], "start": None, "goal": [1, 0],
-    "panels": [{"arm": "", "moment": "at the end", "seed": 0, "values": [[1.0, None]]}],
+    "panels": [{"arm": "", "checkpoint": "at the end", "seed": 0, "values": [[1.0, None]]}],
 }  # fmt: skip
-FILM = {"file": "a.mp4", "title": "An episode", "arm": "", "moment": "after", "seed": 0}
+FILM = {"file": "a.mp4", "title": "An episode", "arm": "", "checkpoint": "final", "seed": 0}
 
 
 def with_films(folder: Path, listed: Any, **files: bytes) -> Path:
@@ -47,7 +47,7 @@ def test_a_map_is_read_as_it_is_written(tmp_path: Path) -> None:
         json.dumps({**MAP, "walls": [[0, 1]]}), json.dumps({**MAP, "goal": "there"}),
         json.dumps({**MAP, "x": [[0, 1]]}),
         json.dumps({**MAP, "panels": [{**MAP["panels"][0], "values": [["a", "b"]]}]}), '{"x": 1e999',
-        json.dumps({**MAP, "panels": [{"arm": "", "moment": "at the end"}]}),
+        json.dumps({**MAP, "panels": [{"arm": "", "checkpoint": "at the end"}]}),
     ],
 )  # fmt: skip
 def test_a_damaged_map_is_a_finding_and_no_end(tmp_path: Path, damaged: str) -> None:
@@ -82,7 +82,7 @@ def test_films_are_part_of_the_page_while_it_stays_small(tmp_path: Path) -> None
     listed = [
         {**FILM, "file": "a.mp4"},
         {**FILM, "file": "b.webm"},
-        {**FILM, "file": "c.gif", "moment": "before", "title": ""},
+        {**FILM, "file": "c.gif", "checkpoint": "switch", "title": ""},
     ]
     run = with_films(tmp_path / "run", listed, a_mp4=large, b_webm=b"web", c_gif=b"GIF89a!!")
     written = write_report([run])
@@ -96,10 +96,23 @@ def test_films_are_part_of_the_page_while_it_stays_small(tmp_path: Path) -> None
     assert elsewhere.sources[0] == "run/films/a.mp4"
 
 
+def test_runs_of_before_called_a_checkpoint_a_moment(tmp_path: Path) -> None:
+    """Films had words of their own for theirs, too."""
+
+    def as_before(entry: dict[str, Any], moment: str) -> dict[str, Any]:
+        return {**{name: value for name, value in entry.items() if name != "checkpoint"}, "moment": moment}
+
+    run = with_films(tmp_path / "run", [as_before({**FILM, "title": ""}, "before")], a_mp4=b"film")
+    (run / "maps.json").write_text(json.dumps({**MAP, "panels": [as_before(MAP["panels"][0], "early on")]}))
+    page = Page(page_of(run))
+    assert "before fine-tuning · seed 0" in page.text
+    assert "early on" in page.text
+
+
 def test_names_in_maps_and_films_are_text(tmp_path: Path) -> None:
     def page(name: str, folder: Path) -> Page:
-        run = with_films(folder / "run", [{**FILM, "title": name, "arm": name, "moment": name}], a_mp4=b"film")
-        panel = {**MAP["panels"][0], "arm": name, "moment": name}
+        run = with_films(folder / "run", [{**FILM, "title": name, "arm": name, "checkpoint": name}], a_mp4=b"film")
+        panel = {**MAP["panels"][0], "arm": name, "checkpoint": name}
         (run / "maps.json").write_text(json.dumps({**MAP, "title": name, "panels": [panel]}))
         return Page(page_of(run))
 

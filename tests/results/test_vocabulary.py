@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 from synthetic_runs import make_run
 
-from calql.methods.vocabulary import METRICS, Panel, Unit, in_family, meaning_of, of_panel
+from calql.methods.vocabulary import METRICS, Panel, Unit, by_part, in_family, meaning_of, of_panel
 from calql.results import diagnosis, divergence, plots
 from calql.results.metrics import MetricsLog, read_rows
 from calql.results.runs import read_run
@@ -20,7 +20,7 @@ def test_every_metric_has_a_meaning_a_unit_and_where_it_is_shown_a_title() -> No
         assert meaning.text, name
         assert meaning.unit in get_args(Unit), name
         assert meaning.panel is None or meaning.panel in get_args(Panel), name
-        assert bool(meaning.title) == (meaning.panel not in (None, "bounds")), name
+        assert bool(meaning.title) == (meaning.panel is not None), name
 
 
 def test_families() -> None:
@@ -30,6 +30,13 @@ def test_families() -> None:
         "bound_rate/a",
         "bound_rate/b",
     ]
+
+
+def test_parts_of_a_family_stand_in_its_order_and_unknown_ones_last() -> None:
+    names = {f"bound_rate/{name}" for name in ("q1/other", "q2/policy", "q1/policy", "q1/next")} | {"score"}
+    found = by_part("bound_rate", names)
+    assert list(found) == ["Bound rate, actions at s", "Bound rate, actions at s′", "Bound rate, other"]
+    assert found["Bound rate, actions at s"] == ["bound_rate/q1/policy", "bound_rate/q2/policy"]
 
 
 def with_metric(folder: Path, name: str) -> Path:
@@ -56,4 +63,5 @@ def test_rules_and_plots_name_no_metric_by_themselves() -> None:
     """What they need of a metric they take from the vocabulary."""
     for module in (diagnosis, divergence, plots):
         text = inspect.getsource(module)
-        assert [name for name in METRICS if f'"{name}"' in text] == []
+        parts = [part for meaning in METRICS.values() for part, _ in meaning.parts]
+        assert [name for name in (*METRICS, *parts) if f'"{name}"' in text] == []

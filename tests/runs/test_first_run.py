@@ -32,7 +32,7 @@ TINY: dict[str, Any] = {
     "backup_actions": 2, "checkpoint_minutes": 60.0, "episode_limit": 12,
 }  # fmt: skip
 ARMS = ("calibrate=true", "calibrate=false")
-MOMENTS = ("before the switch", "after the first updates", "at the end")
+CHECKPOINTS = ("before the switch", "after the first updates", "at the end")
 
 
 def typed() -> list[str]:
@@ -83,12 +83,12 @@ def test_arms_are_called_by_names_of_papers_where_all_have_one(vary: str, names:
 
 def test_maps_have_a_panel_of_each_arm_seed_and_moment(run: Path) -> None:
     found = json.loads((run / MAPS).read_text())
-    panels = {(panel["arm"], panel["seed"], panel["moment"]): panel["values"] for panel in found["panels"]}
-    assert panels.keys() == {(arm, seed, moment) for arm in ARMS for seed in (0, 1) for moment in MOMENTS}
+    panels = {(panel["arm"], panel["seed"], panel["checkpoint"]): panel["values"] for panel in found["panels"]}
+    assert panels.keys() == {(arm, seed, checkpoint) for arm in ARMS for seed in (0, 1) for checkpoint in CHECKPOINTS}
     assert len(found["panels"]) == len(panels)
     for values in panels.values():
         assert (len(values), len(values[0])) == (len(found["y"]), len(found["x"]))
-    before, first, end = (np.array(panels[ARMS[0], 0, moment], float) for moment in MOMENTS)
+    before, first, end = (np.array(panels[ARMS[0], 0, checkpoint], float) for checkpoint in CHECKPOINTS)
     assert np.isnan(before).sum() == 24 * 25  # walls alone
     assert not np.array_equal(before, first, equal_nan=True)
     assert not np.array_equal(first, end, equal_nan=True)
@@ -105,8 +105,8 @@ def test_the_policy_at_the_switch_is_kept_beside_the_last_one(run: Path) -> None
 
 def test_films_of_both_arms_before_and_after(run: Path) -> None:
     found = json.loads((run / "films" / "films.json").read_text())
-    assert [(film["arm"], film["moment"], film["seed"]) for film in found] == [
-        (arm, moment, 0) for arm in ARMS for moment in ("before", "after")
+    assert [(film["arm"], film["checkpoint"], film["seed"]) for film in found] == [
+        (arm, checkpoint, 0) for arm in ARMS for checkpoint in ("switch", "final")
     ]
     assert [film["title"] for film in found[1:3]] == [
         "Cal-QL, seed 0, after fine-tuning",
@@ -138,8 +138,8 @@ def test_all_policies_as_one_film_side_by_side(run: Path, tmp_path: Path) -> Non
     out = tmp_path / "all.gif"
     assert main(["render", str(run), "--out", str(out), "--all-policies", "--seed", "2"]) == 0
     with Image.open(out) as film:
-        assert film.size == (4 * 672 + 3 * 6, 2 * (480 + 2 * 34) + 6)  # arms and moments across, seeds down
-    assert main(["render", str(run), "--out", str(out), "--arm", ARMS[1], "--moment", "after"]) == 0
+        assert film.size == (4 * 672 + 3 * 6, 2 * (480 + 2 * 34) + 6)  # arms and checkpoints across, seeds down
+    assert main(["render", str(run), "--out", str(out), "--arm", ARMS[1], "--checkpoint", "final"]) == 0
     with Image.open(out) as film:
         assert film.size == (672, 480 + 2 * 34)
 
@@ -170,9 +170,9 @@ def test_a_run_without_a_policy_of_the_switch_is_filmed_as_it_is(
     shutil.rmtree(copy / POLICY_AT_SWITCH)
     assert main(["render", str(copy)]) == 0
     assert "so there is no film of before" in capsys.readouterr().out
-    assert {film["moment"] for film in json.loads((copy / "films" / "films.json").read_text())} == {"after"}
-    assert main(["render", str(copy), "--moment", "before"]) == 2
-    assert "film it with --moment after" in capsys.readouterr().err
+    assert {film["checkpoint"] for film in json.loads((copy / "films" / "films.json").read_text())} == {"final"}
+    assert main(["render", str(copy), "--checkpoint", "switch"]) == 2
+    assert "film it with --checkpoint final" in capsys.readouterr().err
 
 
 def test_what_a_kill_left_of_a_film_goes_and_whole_ones_stay(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_killed_and_resumed_has_the_same_rows_and_maps(after: int, run: Path, tm
     assert calql.resume(folder, progress=False).finished
     assert (folder / METRICS).read_bytes() == (run / METRICS).read_bytes()
     maps = [json.loads((place / MAPS).read_text())["panels"] for place in (folder, run)]
-    key = lambda panel: (panel["arm"], panel["seed"], panel["moment"])  # noqa: E731
+    key = lambda panel: (panel["arm"], panel["seed"], panel["checkpoint"])  # noqa: E731
     assert sorted(maps[0], key=key) == sorted(maps[1], key=key)
     assert (
         read_policies(folder / POLICY_AT_SWITCH).description["checksums"]

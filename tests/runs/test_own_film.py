@@ -41,7 +41,7 @@ def test_a_run_in_an_environment_of_ones_own_is_filmed(tmp_path: Path, capsys: p
     run = calql.train(dataset=data, env="test_own_film:OwnDrawn-v0", out=tmp_path / "run", **TINY).folder
     assert main(["render", str(run)]) == 0
     films = [line.removeprefix("film: ") for line in capsys.readouterr().out.splitlines()]
-    assert [Path(film).name for film in films] == ["seed-0-before.gif", "seed-0-after.gif"]
+    assert [Path(film).name for film in films] == ["seed-0-switch.gif", "seed-0-final.gif"]
     assert all(Path(film).read_bytes().startswith(b"GIF8") for film in films)
 
 

@@ -51,7 +51,7 @@ def test_actions_out_of_bounds_are_noted_once_and_clipped_to_the_limit() -> None
 def test_held_out_data_leave_no_environment_open() -> None:
     Counted.opened = 0
     made = experiment(action_limit=0.9)
-    made = replace(made, task=replace(made.task, held_out_data=lambda: replace(data(), actions=2.0 * data().actions)))
+    made = replace(made, task=replace(made.task, held_out=lambda: replace(data(), actions=2.0 * data().actions)))
     planned = plan(made)
     assert planned.calibration_probe.held_out
     assert np.abs(planned.calibration_probe.actions).max() == np.float32(0.9)

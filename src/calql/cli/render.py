@@ -31,8 +31,8 @@ class RenderOptions(Checked):
     """Of a run: the seeds whose policies play, a row each (default: the first)."""
     all_policies: bool = False
     """Of a run: those of all its seeds."""
-    moment: Literal["before", "after", "both"] = "both"
-    """Of a run: before fine-tuning, after it, or side by side."""
+    checkpoint: Literal["switch", "final", "both"] = "both"
+    """Of a run: the policies that it went online with, those of its end, or both side by side."""
     arm: Annotated[str | None, arg(metavar="NAME=VALUE")] = None
     """Of a sweep: one arm alone (default: all, side by side)."""
     pixels: Annotated[int, Range(480.0, 2160.0)] = 480
@@ -65,16 +65,16 @@ def _of_task(options: RenderOptions) -> list[Path]:
 
 
 def _of_run(options: RenderOptions) -> list[Path]:
-    from calql.runs.run_films import MOMENTS, FilmedRun, write_films, write_one
+    from calql.runs.run_films import FILMED, FilmedRun, write_films, write_one
 
     run = FilmedRun.of(Path(options.task_or_run), trust=options.trust)
     there = run.config["seeds"]
     if options.policies and options.all_policies:
         raise UserError("--policies and --all-policies exclude each other", mend="leave one of them out")
     seeds = options.policies or (there if options.all_policies else there[:1])
-    moments = MOMENTS if options.moment == "both" else (options.moment,)
-    takes = run.takes(seeds, options.arm, moments)
-    if options.moment == "both" and all(take.moment == "after" for take in takes):
+    checkpoints = FILMED if options.checkpoint == "both" else (options.checkpoint,)
+    takes = run.takes(seeds, options.arm, checkpoints)
+    if options.checkpoint == "both" and all(take.checkpoint == "final" for take in takes):
         print("note: the run keeps no policy of the switch, so there is no film of before")
     if options.out is None:
         return write_films(run, takes, episode=options.seed, size=options.pixels)

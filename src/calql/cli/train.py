@@ -279,12 +279,12 @@ def _finish(outcome: training.Outcome, *, films: bool) -> int:
 
 def _film(folder: Path, console: Console) -> None:
     """Films of the first seed, where the task draws itself. They are an extra: the run is whole without them."""
-    from calql.runs.run_films import MOMENTS, FilmedRun, write_films
+    from calql.runs.run_films import FILMED, FilmedRun, write_films
 
     try:
         run = FilmedRun.of(folder)
         if run.playing.films:
-            write_films(run, run.takes(run.config["seeds"][:1], None, MOMENTS))
+            write_films(run, run.takes(run.config["seeds"][:1], None, FILMED))
     except Exception as problem:  # of an encoder, a font, a disk: whatever it is, the run is not lost
         console.print(
             shown(f"no films: {problem}; try again with: calql render {folder}"), soft_wrap=True, markup=False

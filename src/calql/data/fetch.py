@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calql.data.store import Progress, digest, locked
+from calql.data.store import OnProgress, digest, locked
 from calql.system.errors import UserError
 from calql.system.machine import in_words
 
@@ -30,7 +30,7 @@ class Fetched:
 
 
 def fetch(
-    url: str, path: Path, *, sha256: str | None = None, progress: Progress | None = None, pause: float = 1.0
+    url: str, path: Path, *, sha256: str | None = None, progress: OnProgress | None = None, pause: float = 1.0
 ) -> Fetched:
     """The file at `path`, from `url` unless it is there and whole. An interrupted call leaves `path`.part."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,7 @@ def fetch(
     return Fetched(path, sha256 or str(_recorded(path)), sha256 is not None)
 
 
-def _receive(url: str, path: Path, progress: Progress, pause: float, *, checked: bool) -> None:
+def _receive(url: str, path: Path, progress: OnProgress, pause: float, *, checked: bool) -> None:
     """Read into the part file, again from where it stopped when the line breaks."""
     for attempt in range(ATTEMPTS):
         try:
@@ -65,7 +65,7 @@ def _receive(url: str, path: Path, progress: Progress, pause: float, *, checked:
     raise UserError("the connection keeps closing early", where=url, mend="run it again: it goes on where it stopped")
 
 
-def _read_on(url: str, path: Path, progress: Progress, *, checked: bool) -> bool:
+def _read_on(url: str, path: Path, progress: OnProgress, *, checked: bool) -> bool:
     """One connection; whether the file is complete after it, which a length tells, or else its checksum."""
     part, label = _part(path), _label(path)
     have = part.stat().st_size if part.is_file() and label.is_file() else 0

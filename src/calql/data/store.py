@@ -32,7 +32,7 @@ COLUMNS = "data.npz"
 MANIFEST = "manifest.json"
 VERSIONED = ("calql", "mujoco", "gymnasium", "gymnasium-robotics", "numpy")
 
-Progress = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
+OnProgress = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class BuildContext:
     size: int | None = None  # transitions asked for; None: the recipe's own size
     sources: Path | None = None
     processes: int = 1
-    progress: Progress = lambda what, done, total: None
+    progress: OnProgress = lambda what, done, total: None
     used: dict[str, str] = field(default_factory=dict)  # source path -> sha256
 
     def has(self, source: Source) -> bool:
@@ -118,7 +118,7 @@ def obtain(
     sources: Path | str | None = None,
     rebuild: bool = False,
     processes: int | None = None,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> Dataset:
     """The set that the recipe makes from the seed: from the cache where it is whole, else built now."""
     size = None if size == recipe.size else size

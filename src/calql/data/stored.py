@@ -74,10 +74,6 @@ class Stored:
     __hash__ = object.__hash__
 
 
-def is_stored(column: Any) -> bool:
-    return isinstance(column, Stored)
-
-
 def picked(column: Column, rows: Any) -> Column:
     """Some rows of a column: of a stored one unread."""
     return column.select(rows) if isinstance(column, Stored) else column[rows]  # type: ignore[return-value,index]

@@ -6,7 +6,6 @@ A record is its length, a checksum of that, its bytes and a checksum of these. T
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -215,9 +214,3 @@ def _unpacked(raw: NDArray[np.uint8]) -> NDArray[np.int64]:
         raise Malformed("a number is too long")
     shifted = (raw & 0x7F).astype(np.uint64) << (np.uint64(7) * place.astype(np.uint64))
     return np.bitwise_or.reduceat(shifted, starts).view(np.int64)
-
-
-def encoded(content: bytes) -> bytes:
-    """A record as it lies in a file."""
-    length = struct.pack("<Q", len(content))
-    return length + struct.pack("<I", masked(length)) + content + struct.pack("<I", masked(content))

@@ -16,10 +16,10 @@ from calql.data import Dataset
 from calql.data.rewards import EpisodeSummary, RewardRule
 from calql.data.store import Recipe
 from calql.domains.checks import Certifier
-from calql.domains.scene import Scene
+from calql.domains.scene import Point, Rectangle, Scene
 
 Score = Callable[[Sequence[EpisodeSummary]], float]
-Rectangle = tuple[float, float, float, float]  # x0, y0, x1, y1
+DataSource = str | Callable[[], Dataset]  # the name of a dataset that has a recipe, or what gives the data
 
 
 def success_rate(episodes: Sequence[EpisodeSummary]) -> float:
@@ -69,8 +69,8 @@ class StateMap:
     observations: NDArray[np.float32]  # [row, column, ...]
     free: NDArray[np.bool_]  # [row, column]: where the agent can be
     walls: tuple[Rectangle, ...] = ()
-    start: tuple[float, float] | None = None
-    goal: tuple[float, float] | None = None
+    start: Point | None = None
+    goal: Point | None = None
 
 
 @dataclass(frozen=True)
@@ -81,13 +81,13 @@ class Task:
     domain: str
     summary: str  # one line, for `calql tasks`
     make_env: Callable[[], gymnasium.Env[Any, Any]]  # picklable; reset(seed=...) must determine the episode
-    load_data: Callable[[], Dataset]  # cached or built on the spot; recorded rewards
+    data: DataSource  # recorded rewards
     episode_limit: int
     score: Score
     rewards: RewardRule
     protocol: Protocol
     reference: str = "monte-carlo"
-    held_out_data: Callable[[], Dataset] | None = None  # logged like the data but never trained on
+    held_out: DataSource | None = None  # logged like the data but never trained on
     options: Mapping[str, Any] = field(default_factory=dict)  # of the run or of methods; whoever has them takes them
     machine: str = ""  # the machine that the following fit, in words
     fitted: Mapping[str, Any] = field(default_factory=dict)  # above what a method sets

@@ -8,6 +8,7 @@ from calql.data.bar import Bar
 from calql.data.dataset import Dataset
 from calql.data.load import is_file_name
 from calql.data.store import Recipe, folder, manifest, obtain
+from calql.domains.base import DataSource, Task
 from calql.domains.originals import downloaded
 from calql.domains.registry import DOMAINS, all_recipes, find
 from calql.system.errors import UserError, unknown
@@ -40,11 +41,25 @@ def require_task(chosen: Recipe, task: str) -> None:
 
 
 def load(name: str, *, seed: int = 0, size: int | None = None) -> Dataset:
-    """The dataset of a task: its downloaded original, else the cached or now built one; for `Task.load_data`."""
+    """The dataset of a task: its downloaded original, else the cached or now built one."""
     if seed == 0 and size is None and (original := downloaded(name)) is not None:
         return original
     with Bar() as bar:
         return obtain(recipe(name), seed=seed, size=size, progress=bar.show)
+
+
+def data_of(task: Task) -> Dataset:
+    """What a task is trained on, by the name that it gives or from its own function."""
+    return _from(task.data)
+
+
+def held_out_of(task: Task) -> Dataset | None:
+    """Logged like the data of a task but never trained on; None where it has none."""
+    return None if task.held_out is None else _from(task.held_out)
+
+
+def _from(source: DataSource) -> Dataset:
+    return load(source) if isinstance(source, str) else source()
 
 
 def build(

@@ -11,7 +11,7 @@ from calql.data.dataset import Dataset
 from calql.data.fetch import fetch
 from calql.data.formats.minari import in_minari
 from calql.data.load import load
-from calql.data.store import Progress, data_root
+from calql.data.store import OnProgress, data_root
 from calql.domains.base import Remote
 from calql.domains.registry import all_recipes, offered
 from calql.system.errors import UserError, unknown
@@ -42,7 +42,7 @@ def remote(name: str) -> Remote:
     raise unknown("public dataset", name, known)
 
 
-def download(name: str, *, progress: Progress | None = None) -> Downloaded:
+def download(name: str, *, progress: OnProgress | None = None) -> Downloaded:
     """Get the original of a task, or find it whole; says what to load."""
     chosen = remote(name)
     if chosen.minari:

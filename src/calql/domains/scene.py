@@ -10,6 +10,7 @@ import gymnasium
 from numpy.typing import NDArray
 
 Point = tuple[float, float]
+Rectangle = tuple[float, float, float, float]  # left, lower, right, upper
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class FloorPlan:
 
     x: int  # the feature that runs to the right
     y: int  # and the one that runs upwards
-    walls: Sequence[tuple[float, float, float, float]]  # left, lower, right, upper
+    walls: Sequence[Rectangle]
     start: Point | None = None
     goal: Point | None = None
 
@@ -30,21 +31,3 @@ class Scene:
     names: Sequence[str] = ()  # of the first features
     plan: FloorPlan | None = None
     put: Callable[[gymnasium.Env[Any, Any], NDArray[Any]], None] | None = None
-
-
-def walled(maze: Sequence[str], centre: Callable[[tuple[int, int]], Sequence[float]], size: float) -> list[Any]:
-    """The walls of a maze given as rows of letters, 1 for a wall; neighbours in a row are one box."""
-    boxes = []
-    for row, letters in enumerate(maze):
-        column = 0
-        while column < len(letters):
-            end = column
-            while end < len(letters) and letters[end] == "1":
-                end += 1
-            if end > column:
-                first, last = centre((row, column)), centre((row, end - 1))
-                half = size / 2
-                xs, ys = sorted((first[0], last[0])), sorted((first[1], last[1]))
-                boxes.append((xs[0] - half, ys[0] - half, xs[1] + half, ys[1] + half))
-            column = max(end, column + 1)
-    return boxes

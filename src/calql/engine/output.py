@@ -94,9 +94,9 @@ class Output:
     def message(self, text: str) -> None:
         self._display.message(text)
 
-    def calibration(self, moment: str, probe: Probe, q: NDArray[Any]) -> None:
+    def calibration(self, checkpoint: str, probe: Probe, q: NDArray[Any]) -> None:
         """Q against return-to-go on logged states, for the report."""
-        with written_whole(self._folder / calibration(moment)) as file:
+        with written_whole(self._folder / calibration(checkpoint)) as file:
             np.savez(file, q=q, return_to_go=probe.return_to_go, held_out=np.array(probe.held_out))
 
     def progress(self, counters: Counters, watch: Stopwatch) -> None:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from calql.engine import ahead, mixing
+from calql.engine import ahead, mixing, scalars
 from calql.engine.counters import Counts
 from calql.engine.devices import ONE, Shards
 from calql.engine.health import Health, Stands, are_sound, duplicate, keep_sound, newly_lost
@@ -20,7 +20,6 @@ from calql.engine.replay import Replay, insert
 from calql.engine.stream import Stream, Window
 from calql.methods.base import Method, Metrics, Spec, TimeStep, Transitions
 
-Arrays = list[jax.Array]
 ONCE = {"xla_backend_optimization_level": "1"}  # of XLA: the same numbers, no loops written out for vectors
 SHORT = 12  # such parts of a block go on online while a seed waits for its round
 
@@ -146,22 +145,22 @@ class Program:
             return jax.tree.map(lambda new, old: jnp.where(left > 0, new, old), after, learning)
 
         leaves, structure = jax.tree.flatten(learning)
-        together = _scalars_together(leaves if len(due) == 1 else [])
+        together = scalars.together(leaves if len(due) == 1 else [])
 
-        def step(index: jax.Array, packed: Arrays) -> Arrays:
-            learning = jax.tree.unflatten(structure, _apart(packed, together))
+        def step(index: jax.Array, packed: scalars.Arrays) -> scalars.Arrays:
+            learning = jax.tree.unflatten(structure, scalars.apart(packed, together))
             left, update = due - index, begun + index
             after = jax.vmap(one)(learning, replay, keys, from_logged, first, left, update, returns, window)
-            return _joined(jax.tree.leaves(after), together)
+            return scalars.joined(jax.tree.leaves(after), together)
 
-        packed, begun = _joined(leaves, together), learning.updates
+        packed, begun = scalars.joined(leaves, together), learning.updates
         if rounds is None:
-            trained: Arrays = jax.lax.fori_loop(0, jnp.max(due), step, packed)
+            trained: scalars.Arrays = jax.lax.fori_loop(0, jnp.max(due), step, packed)
         else:
             trained = ahead.loop(step, rounds, packed)
-        after = _apart(trained, together)
+        after = scalars.apart(trained, together)
         if rounds is not None:
-            after = _written_together(after, leaves, due, together)
+            after = scalars.written_together(after, leaves, due, together)
         return jax.tree.unflatten(structure, after)
 
     def advance(
@@ -264,53 +263,6 @@ def _started() -> Any:
 
 def _start(program: Program, keys: jax.Array, spec: Spec) -> Any:
     return jax.lax.map(lambda key: program.method.init(key, spec), keys)
-
-
-class _Together(NamedTuple):
-    """Which leaves lie in one array, and their types."""
-
-    places: tuple[int, ...]
-    kinds: tuple[Any, ...]
-
-
-def _scalars_together(leaves: Arrays) -> _Together:
-    """Those that are one number a seed, of four bytes.
-
-    A program for a single seed would change each in a kernel of its own on a GPU, a quarter of all its kernels; for
-    several seeds XLA joins them by itself.
-    """
-    found = [(place, leaf.dtype) for place, leaf in enumerate(leaves) if leaf.ndim == 1 and leaf.dtype.itemsize == 4]
-    return _Together(tuple(place for place, _ in found), tuple(kind for _, kind in found))
-
-
-def _joined(leaves: Arrays, together: _Together) -> Arrays:
-    """The leaves that are alone, then the bits of those that are together as one array [seed, number]."""
-    alone = [leaf for place, leaf in enumerate(leaves) if place not in together.places]
-    bits = [jax.lax.bitcast_convert_type(leaves[place], jnp.uint32) for place in together.places]
-    return alone + ([jnp.stack(bits, axis=-1)] if bits else [])
-
-
-def _apart(packed: Arrays, together: _Together) -> Arrays:
-    """The leaves again, in their order."""
-    if not together.places:
-        return packed
-    *alone, bits = packed
-    found = {
-        place: jax.lax.bitcast_convert_type(bits[:, column], kind)
-        for column, (place, kind) in enumerate(zip(*together, strict=True))
-    }
-    rest = iter(alone)
-    return [found[place] if place in found else next(rest) for place in range(len(alone) + len(found))]
-
-
-def _written_together(after: Arrays, before: Arrays, due: jax.Array, together: _Together) -> Arrays:
-    """The same leaves: where nothing was due they are those of before.
-
-    Said so, XLA writes all numbers that were together in one kernel. A mere slice of them is one each, half as many as
-    an update has.
-    """
-    chosen = {place: jnp.where(due > 0, after[place], before[place]) for place in together.places}
-    return [chosen.get(place, leaf) for place, leaf in enumerate(after)]
 
 
 def short_part(block: int) -> int:

@@ -7,45 +7,31 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from calql.engine.checkpoint import Arrays, Checkpoints, Saved, pack, unpack
-from calql.engine.collect import Collector
-from calql.engine.counters import Counters, Counts, Seeds
+from calql.engine.checkpoint import Saved
+from calql.engine.counters import Counts, Seeds
 from calql.engine.episodes import Episode
-from calql.engine.evaluation import Evaluations
-from calql.engine.handed_in import HandedIn
-from calql.engine.health import Health, duplicate, lost_in, require_sound
+from calql.engine.health import Health, duplicate, lost_in
 from calql.engine.logged import Logged
 from calql.engine.maps import BEFORE, END, FIRST, Maps, states_of
-from calql.engine.output import Output
 from calql.engine.plan import Plan, Probe
 from calql.engine.program import Learning, Program, UpdateInputs, clear_sums, insert_all, short_part, whole_loops
-from calql.engine.replay import Replay, empty_like, first_rows, refilled
-from calql.engine.rollout import RolloutSetup
+from calql.engine.run_state import RunState
 from calql.engine.speed import DeviceWatch, Stopwatch
-from calql.engine.stepwise import Stepper
 from calql.engine.stop import PATIENCE_S, Never, Stop
-from calql.engine.sweep import by_arm
 from calql.engine.workers import Pools
 from calql.methods.base import Policy
 from calql.results import Display, Row, Sink
-from calql.results.arms import Member, in_words
-from calql.system.blas import one_thread
+from calql.results.arms import in_words
 from calql.system.errors import Diverged
-from calql.system.run_files import CHECKPOINTS
 
 
-class Run:
-    """The state of a run and the steps that move it on.
-
-    A checkpoint needs no environment state: an episode follows from the seed and its number, together
-    with the policy where it is being played, or its actions so far where updates happen within it.
-    """
+class Run(RunState):
+    """The steps that move a run on."""
 
     def __init__(
         self,
@@ -57,36 +43,12 @@ class Run:
         on_save: Callable[[Saved], None] | None = None,
         on_switch: Callable[[Saved], None] | None = None,
     ) -> None:
-        self.plan, self.options, self.folder, self._stop = plan, plan.options, folder, stop
-        self._on_save, self._on_switch = on_save, on_switch
-        self._count = len(plan.members)
-        self.output = Output(plan, folder, display, sinks)
-        self.checkpoints = Checkpoints(folder / CHECKPOINTS)
-        self.online = False
-        self.ended = False  # of logs alone: the offline phase is all there is, and it has had its last evaluation
-        self.counters = Counters.zeros(self._count)
-        self.collector = self._source()
-        self.evaluations = Evaluations(plan, self.counters)
-        self._shards = plan.shards
-        self.program = Program(plan.method, self._shards)
+        super().__init__(plan, folder, display, sinks, stop, on_save)
+        self._on_switch = on_switch
         roots = [jax.random.key(seed) for seed in plan.seeds]
         self._update_keys = self._shards.shared_out(jnp.stack([jax.random.fold_in(root, 1) for root in roots]))
-        keys = jnp.stack([jax.random.fold_in(root, 0) for root in roots])
-        with one_thread():  # orthogonal kernels are decompositions
-            start = by_arm(plan, lambda method, part: Program(method).start(part, plan.inputs.spec), keys)
-            state = jax.block_until_ready(start)
-        zero = jnp.zeros(self._count, jnp.int32)
         self._logged = Logged(plan, self._shards, self._update_keys, self.counters)
-        self.learning = self._shards.shared_out(self.program.fresh(state, zero, plan.inputs.logged))
-        self.health = self._shards.shared_out(Health.fresh(self._count))
-        self.lost: dict[Member, dict[str, int]] = {}  # where seeds that diverged stood then; known from their rows
-        self.replay = self._empty_replay()
-        self.returns = np.tile(np.array(plan.inputs.possible, np.float32), (self._count, 1))
-        limits = plan.task.episode_limit, self.options.step_timeout
-        kind = {"real": self.options.real, "masked": plan.inputs.masked}
-        setup = RolloutSetup(plan.task.make_env, plan.method, *limits, **kind, form=plan.inputs.spec.layout)
-        self.stepper = Stepper(plan, setup, self.counters)
-        self._pools = Pools(setup, plan.workers, self._count * self.options.trajectories, stop.asked)
+        self._pools = Pools(self._setup, plan.workers, self._count * self.options.trajectories, stop.asked)
         self._watches, self._device = {"offline": Stopwatch(), "online": Stopwatch()}, DeviceWatch()
         self._dispatcher = ThreadPoolExecutor(1, thread_name_prefix="calql-dispatcher")
         self._short = short_part(self.options.block)
@@ -94,12 +56,6 @@ class Run:
         # A GPU is given loops of one length fixed for good: it takes the next while it is still at the last one. Where
         # updates follow single steps, most of such a loop would be for nothing.
         self._piece = self._short if plan.on_accelerator and self.options.update_schedule != "step" else None
-
-    def _source(self) -> Collector | HandedIn:
-        """Where episodes come from: played by the policies, or handed in."""
-        if self.plan.handed_in is None:
-            return Collector(self.options, self.plan.seeds, self.counters)
-        return HandedIn(self.plan.handed_in, self.options, self.counters)
 
     # -- the course of a run ------------------------------------------------------------------------------
 
@@ -216,7 +172,7 @@ class Run:
     def _switch(self) -> None:
         """Evaluate as 'offline', then go on online with the same parameters, moments and data.
 
-        What shows this moment later is written before the checkpoint behind it: who resumes there need not come back.
+        What shows the switch later is written before the checkpoint behind it: who resumes there need not come back.
         """
         self._play_evaluations(self._begin_evaluation(np.ones(self._count, bool), switch=True))
         self._write_calibration("switch")
@@ -238,10 +194,6 @@ class Run:
         """Of logs alone: nothing changes but that it is over, so that more updates may follow another day."""
         self._play_evaluations(self._begin_evaluation(np.ones(self._count, bool)))
         self.ended = True
-
-    def _switched(self, state: Any) -> tuple[Any, Any]:
-        method, _ = self.plan.method.switch(jax.tree.map(lambda leaf: leaf[0], state))
-        return method, by_arm(self.plan, lambda own, part: jax.vmap(lambda one: own.switch(one)[1])(part), state)
 
     def _note_speed(self) -> None:
         """At the end of a phase, or of this process: evaluations, with which it is told otherwise, may be late."""
@@ -348,7 +300,7 @@ class Run:
             self.output.message(note)
 
     def _begin_evaluation(self, who: Seeds, *, also: Seeds | None = None, switch: bool = False) -> Policy:
-        """Note where the chosen seeds stand. Gives the policies of this moment if they or `also` need them."""
+        """Note where the chosen seeds stand. Gives the policies as they are if they or `also` need them."""
         needed = who if also is None else who | also
         policies = self.program.policies(self.learning.state) if needed.any() else None
         if who.any():
@@ -389,7 +341,7 @@ class Run:
     def _values(self, probe: Probe) -> jax.Array | None:
         return self.program.values(self.learning.state, jnp.asarray(probe.observations), jnp.asarray(probe.actions))
 
-    def _map(self, moment: str, who: Seeds) -> None:
+    def _map(self, checkpoint: str, who: Seeds) -> None:
         """Q of the chosen seeds' policies over the task's plane of states, if it has one and they have a Q."""
         plane = self.plan.state_map
         if plane is None or not who.any():
@@ -397,89 +349,13 @@ class Run:
         q = self.program.values_of_policies(self.learning.state, jnp.asarray(states_of(plane)))
         if q is not None:
             values, members = np.asarray(q), self.plan.members
-            Maps(self.folder, plane).add(moment, {members[i]: values[i] for i in np.flatnonzero(who).tolist()})
+            Maps(self.folder, plane).add(checkpoint, {members[i]: values[i] for i in np.flatnonzero(who).tolist()})
 
-    def _write_calibration(self, moment: str) -> None:
+    def _write_calibration(self, checkpoint: str) -> None:
         probe = self.plan.calibration_probe
         q = self._values(probe)
         if q is not None:
-            self.output.calibration(moment, probe, np.asarray(q))
-
-    # -- checkpoints --------------------------------------------------------------------------------------
-
-    def save(self) -> None:
-        """A checkpoint, if all that it would hold is sound: it takes the place of one that is."""
-        packed = self._packed()
-        require_sound(packed, self._column_names, str(self.folder))
-        with self._stop.shield():
-            self.checkpoints.save(packed)
-            if self._on_save is not None:
-                self._on_save(self.saved)
-
-    @property
-    def saved(self) -> Saved:
-        """The policies as a checkpoint of this moment has them: no copies where the device is the host."""
-        policies = jax.device_get(jax.vmap(self.program.method.policy)(self.learning.state))
-        c = self.counters
-        return Saved(policies, self.online, c.gradient_steps.tolist(), c.env_steps.tolist())
-
-    @property
-    def _column_names(self) -> list[str]:
-        """Of the buffer's arrays, in the order in which they are packed."""
-        return [name for name, column in self.replay.rows._asdict().items() if column is not None]
-
-    def _packed(self) -> Arrays:
-        """Everything that decides the rest of the run."""
-        sums, counts = jax.device_get((self.learning.sums, self.learning.counts))
-        filled = min(int(self.counters.env_steps.max()), self.replay.capacity)
-        arrays = pack("state", self.learning.state) | pack("sums", sums)
-        arrays |= {"updates": np.asarray(self.learning.updates), "counts": np.asarray(counts)}
-        arrays |= (
-            self.health.pack()
-            | self.counters.pack()
-            | self.collector.pack()
-            | self.stepper.pack()
-            | self.evaluations.pack()
-        )
-        arrays |= {"online": np.array(self.online), "rows": np.array(self.output.rows_written)}
-        arrays |= {"ended": np.array(self.ended)} if self.ended else {}
-        arrays["returns"] = self.returns
-        if filled:
-            arrays |= pack("replay", first_rows(self.replay.rows, filled))
-            arrays["inserted"] = np.asarray(self.replay.inserted)
-        return arrays
-
-    def restore(self) -> None:
-        """Go back to the newest checkpoint."""
-        arrays = self.checkpoints.load()
-        self.online = bool(arrays["online"])
-        self.lost = lost_in(self.output.go_on_after(int(arrays["rows"])))
-        state = self.learning.state
-        if self.online:
-            method, state = self._switched(state)
-            self.program = Program(method, self._shards)
-        fresh = self.program.fresh(state, self.learning.updates, self.plan.inputs.logged)
-        learning = Learning(
-            unpack("state", arrays, fresh.state),
-            jnp.asarray(arrays["updates"]),
-            unpack("sums", arrays, fresh.sums),
-            jnp.asarray(arrays["counts"]),
-        )
-        self.learning = self._shards.shared_out(learning)
-        self.health = self._shards.shared_out(self.health.restored(arrays))
-        self.returns = arrays.get("returns", self.returns)
-        self.counters.restore(arrays)
-        self.ended = "ended" in arrays and int(self.counters.gradient_steps[0]) >= self.options.offline_updates
-        policies = self.program.policies(self.learning.state)
-        self.collector.restore(arrays, policies)
-        self.stepper.restore(arrays, policies)
-        self.evaluations.restore(arrays, policies)
-        self.evaluations.reopen()
-        self.replay = refilled(self._empty_replay(), arrays, self._shards.shared_out)
-
-    def _empty_replay(self) -> Replay:
-        row = jax.tree.map(lambda column: column[0], self.plan.inputs.logged)
-        return self._shards.repeated(empty_like(row, self.plan.capacity), self._count)
+            self.output.calibration(checkpoint, probe, np.asarray(q))
 
     def close(self) -> None:
         self._pools.close()

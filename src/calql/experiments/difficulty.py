@@ -27,7 +27,8 @@ from calql.experiments.paper.claims import PAIR
 from calql.experiments.paper.datasets import known_datasets
 from calql.experiments.paper.numbers import printed
 from calql.experiments.scales import Scale
-from calql.experiments.tables import Cell, Table
+from calql.experiments.tables import Table
+from calql.results.html import TableCell
 from calql.results.metrics import write_atomically
 from calql.results.runs import read_run
 from calql.results.summary import summarise
@@ -183,18 +184,18 @@ def table(found: Sequence[Difficulty]) -> Table:
     return Table("data", "Datasets", HEADS, [_line(each) for each in found], note=note)
 
 
-def _line(each: Difficulty) -> list[Cell]:
+def _line(each: Difficulty) -> list[TableCell]:
     known = known_datasets().get(each.task) if each.dataset == each.task else None
     return [
-        Cell(each.dataset),
-        Cell(f"{each.transitions:,}{' (a part)' if each.size else ''}", value=each.transitions),
-        Cell(f"{each.trajectories:,}", value=each.trajectories),
-        Cell("" if each.successes is None else f"{each.successes:,}", value=each.successes),
-        Cell(f"{each.mean_return:.1f}", value=each.mean_return),
-        Cell(f"{np.mean(each.scores):.2f} ± {each.spread:.2f}", value=float(np.mean(each.scores))),
-        Cell("" if known is None else known.data),
-        Cell("" if known is None or known.cloning is None else f"{known.cloning:.2f}"),
-        Cell("" if known is None else _before(each.task)),
+        TableCell(each.dataset),
+        TableCell(f"{each.transitions:,}{' (a part)' if each.size else ''}", value=each.transitions),
+        TableCell(f"{each.trajectories:,}", value=each.trajectories),
+        TableCell("" if each.successes is None else f"{each.successes:,}", value=each.successes),
+        TableCell(f"{each.mean_return:.1f}", value=each.mean_return),
+        TableCell(f"{np.mean(each.scores):.2f} ± {each.spread:.2f}", value=float(np.mean(each.scores))),
+        TableCell("" if known is None else known.data),
+        TableCell("" if known is None or known.cloning is None else f"{known.cloning:.2f}"),
+        TableCell("" if known is None else _before(each.task)),
     ]
 
 

@@ -13,13 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from calql.domains.point_maze.env import PointMaze
-from calql.domains.registry import Task
+from calql.domains.registry import Task, get_scene
 from calql.engine.run import Run
 from calql.experiments.cells import SLICES, Cell
 from calql.methods.base import Method, TimeStep
@@ -35,20 +35,22 @@ STATES = {"at the start": 0.0, "half-way": 0.5}
 
 Floats = NDArray[np.float32]
 Act = Callable[[Floats], jax.Array]
+Env = gymnasium.Env[Any, Any]
 
 
 def write_slices(cell: Cell, run_folder: Path, path: Path) -> None:
     """Slices of a finished run, means over its seeds."""
-    experiment, _ = record.from_config(run_folder)
+    prepared, _ = record.from_config(run_folder)
     points = SMOKE_POINTS if cell.scale == "smoke" else POINTS
-    run, mazes = Run(preparation.plan(experiment), run_folder, Silent()), [PointMaze() for _ in range(points + 1)]
+    run = Run(preparation.plan(prepared), run_folder, Silent())
+    envs = [prepared.task.make_env() for _ in range(points + 1)]
     try:
         run.restore()
-        rows = [row for name, share in STATES.items() for row in _slice(cell, experiment, run, mazes, name, share)]
+        rows = [row for name, share in STATES.items() for row in _slice(cell, prepared, run, envs, name, share)]
     finally:
         run.close()
-        for maze in mazes:
-            maze.close()
+        for env in envs:
+            env.close()
     write_atomically(path, _as_csv(rows))
 
 
@@ -63,20 +65,20 @@ def gather_slices(cells: Sequence[Cell], root: Path, path: Path) -> None:
 
 
 def _slice(
-    cell: Cell, experiment: Prepared, run: Run, mazes: Sequence[PointMaze], name: str, share: float
+    cell: Cell, prepared: Prepared, run: Run, envs: Sequence[Env], name: str, share: float
 ) -> list[dict[str, Any]]:
-    data = experiment.data
+    data = prepared.data
     row = int(share * (data.episode_ends[0] - data.episode_starts[0]))
     state, logged = data.observations[row], data.actions[row]
-    actions = np.tile(logged, (len(mazes), 1))
-    actions[:-1, 0] = np.linspace(-1.0, 1.0, len(mazes) - 1)  # and last the logged one itself
+    actions = np.tile(logged, (len(envs), 1))
+    actions[:-1, 0] = np.linspace(-1.0, 1.0, len(envs) - 1)  # and last the logged one itself
     q = run.program.values(run.learning.state, jnp.asarray(np.tile(state, (len(actions), 1))), jnp.asarray(actions))
     assert q is not None  # both methods of the figure have one
     policies = jax.device_get(run.program.policies(run.learning.state))
     of_seed = [jax.tree.map(lambda leaf, i=i: leaf[i], policies) for i in range(cell.seeds)]
     act = jax.jit(jax.vmap(partial(_greedy, run.program.method), in_axes=(None, 0)))
-    task, discount = experiment.task, float(experiment.options.discount)
-    truth = [true_returns(task, discount, partial(act, policy), mazes, state, actions) for policy in of_seed]
+    task, discount = prepared.task, float(prepared.options.discount)
+    truth = [true_returns(task, discount, partial(act, policy), envs, state, actions) for policy in of_seed]
     reference = float(run.plan.inputs.return_to_go[row])
     columns = zip(actions[:, 0], np.asarray(q).mean(axis=0), np.mean(truth, axis=0), strict=True)
     return [
@@ -87,7 +89,7 @@ def _slice(
             "action_x": float(x),
             "q": float(value),
             "true_return": float(came_to),
-            "logged": int(index == len(mazes) - 1),
+            "logged": int(index == len(envs) - 1),
             "reference": reference,
         }
         for index, (x, value, came_to) in enumerate(columns)
@@ -95,17 +97,20 @@ def _slice(
 
 
 def true_returns(
-    task: Task, discount: float, act: Act, mazes: Sequence[PointMaze], state: Floats, actions: Floats
+    task: Task, discount: float, act: Act, envs: Sequence[Env], state: Floats, actions: Floats
 ) -> NDArray[np.float64]:
     """What each first action leads to, in training rewards; an episode without success fails for ever after."""
     worst, best = (float(task.rewards.map(np.asarray(value))) for value in (0.0, 1.0))
-    for maze in mazes:
-        _put(maze, state)
-    observations, alive, returns = np.tile(state, (len(mazes), 1)), np.ones(len(mazes), bool), np.zeros(len(mazes))
+    put, count = get_scene(task.name).put, len(envs)
+    assert put is not None  # the tasks of the figure can be put into a recorded state
+    for env in envs:
+        env.reset(seed=0)
+        put(env, state)
+    observations, alive, returns = np.tile(state, (count, 1)), np.ones(count, bool), np.zeros(count)
     for step in range(task.episode_limit):
         chosen = actions if step == 0 else np.asarray(act(observations))
         for index in map(int, np.flatnonzero(alive)):
-            observations[index], _, success, _, _ = mazes[index].step(chosen[index])
+            observations[index], _, success, _, _ = envs[index].step(chosen[index])
             returns[index] += discount**step * (best if success else worst)
             alive[index] = not success
         if not alive.any():
@@ -116,12 +121,6 @@ def true_returns(
 def _greedy(method: Method, policy: Any, observation: jax.Array) -> jax.Array:
     time_step = TimeStep(observation, jnp.float32(0.0), jnp.int32(0))
     return method.act(policy, method.start(policy), time_step, jax.random.key(0), explore=False)[0]
-
-
-def _put(maze: PointMaze, state: Floats) -> None:
-    """Begin in a given state: position, then velocity."""
-    maze.reset(seed=0)
-    maze.maze.point_env.set_state(state[:2].astype(np.float64), state[2:].astype(np.float64))
 
 
 def _as_csv(rows: Sequence[dict[str, Any]]) -> str:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from calql.data.store import data_root, locked
 from calql.data.write import write_npz
-from calql.domains.common.rollout import Actor, Rollouts, record
+from calql.domains.common.rollout import Controller, Rollouts, record
 from calql.domains.registry import Task
 from calql.experiments.cells import STAND_IN
 
@@ -27,11 +27,11 @@ def stand_in(task: Task) -> Path:
     if not path.is_file():
         with locked(path):
             if not path.is_file():
-                write_npz(record(Rollouts(task.make_env, _random_actor(task), 0, 0, 0, EPISODES, STEPS)), path)
+                write_npz(record(Rollouts(task.make_env, _random_controller(task), 0, 0, 0, EPISODES, STEPS)), path)
     return path
 
 
-def _random_actor(task: Task) -> Any:
+def _random_controller(task: Task) -> Any:
     env = task.make_env()
     space: Any = env.action_space
     env.close()
@@ -39,7 +39,7 @@ def _random_actor(task: Task) -> Any:
     def act(observation: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
         return rng.uniform(space.low, space.high)
 
-    def make(episode: int) -> Actor:
+    def make(episode: int) -> Controller:
         return act
 
     return make

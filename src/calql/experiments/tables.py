@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from calql.results import html
+from calql.results.html import Row, TableCell
 
 LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -16,20 +17,6 @@ LATEX = {
 
 PAGE_ROWS = 45  # of a LaTeX table: more do not fit a page
 WRAPPED = 40  # characters that a LaTeX column takes without wrapping
-
-
-@dataclass(frozen=True)
-class Cell:
-    """What stands in one place of a table."""
-
-    text: str
-    below: str = ""  # a second, fainter line: the paper's number
-    value: float | None = None  # what it sorts by, where its text will not do
-    css: str = ""
-    hint: str = ""  # shown where the mouse rests
-
-
-Row = Sequence[Cell]
 
 
 @dataclass(frozen=True)
@@ -60,7 +47,10 @@ def latex(table: Table) -> str:
 
 def _latex_page(table: Table, start: int, *, last: bool) -> str:
     columns = "".join(_latex_column(table, place) for place in range(len(table.heads)))
-    parts = [_latex_rows([[Cell(head) for head in table.heads]]), _latex_rows(table.body[start : start + PAGE_ROWS])]
+    parts = [
+        _latex_rows([[TableCell(head) for head in table.heads]]),
+        _latex_rows(table.body[start : start + PAGE_ROWS]),
+    ]
     parts += [_latex_rows(table.foot)] if last else []
     caption = f"{table.title}, continued" if start else f"{table.title}. {table.note}".strip()
     return "\n".join(
@@ -81,7 +71,7 @@ def _latex_column(table: Table, place: int) -> str:
 def card(table: Table) -> html.Card:
     """For the page: sortable, columns of words from the left."""
     words = [_is_words(table, place) for place in range(len(table.heads))]
-    heads = [html.Cell(name, css="words" if here else "") for name, here in zip(table.heads, words, strict=True)]
+    heads = [TableCell(name, css="words" if here else "") for name, here in zip(table.heads, words, strict=True)]
     body, foot = ([_html_row(row, words) for row in rows] for rows in (table.body, table.foot))
     return html.Card(html.Grid(heads, body, foot, sortable=True), table.title, table.note, table.name)
 
@@ -104,23 +94,21 @@ def _latex_rows(rows: Iterable[Row]) -> str:
     return "\n".join(" & ".join(_latex_cell(cell) for cell in row) + r" \\" for row in rows)
 
 
-def _latex_cell(cell: Cell) -> str:
+def _latex_cell(cell: TableCell) -> str:
     stacked = _two_lines(cell, latex_text, r"\\")
     return rf"\shortstack{{{stacked}}}" if cell.below else stacked
 
 
-def _two_lines(cell: Cell, write: Callable[[str], str], between: str) -> str:
+def _two_lines(cell: TableCell, write: Callable[[str], str], between: str) -> str:
     return between.join(write(text) for text in (cell.text, cell.below) if text)
 
 
-def _html_row(row: Row, words: Sequence[bool]) -> html.Row:
+def _html_row(row: Row, words: Sequence[bool]) -> Row:
     return [
-        html.Cell(
-            cell.text,
-            cell.below,
-            None if cell.value is None else f"{cell.value:.6g}",
-            f"{cell.css} words".strip() if here else cell.css,
-            cell.hint,
+        replace(
+            cell,
+            value=cell.value if isinstance(cell.value, str | None) else f"{cell.value:.6g}",
+            css=f"{cell.css} words".strip() if here else cell.css,
         )
         for cell, here in zip(row, words, strict=True)
     ]

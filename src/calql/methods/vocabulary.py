@@ -25,7 +25,8 @@ class Meaning(NamedTuple):
     """What a metric is, in which unit, the figure that shows it, and what its size tells.
 
     A `signal` is looked at for divergence: values against the possible returns, TD errors against their own past,
-    likelihoods against a floor. What `steers` learning is told beside it when a seed runs away.
+    likelihoods against a floor. What `steers` learning is told beside it when a seed runs away. A family that has
+    `parts`, the last word of a name, has a panel for each.
     """
 
     text: str
@@ -34,6 +35,7 @@ class Meaning(NamedTuple):
     title: str = ""  # of its panel, where it has one
     signal: Signal | None = None
     steers: bool = False
+    parts: tuple[tuple[str, str], ...] = ()  # with the title of each, in their order
 
 
 METRICS: dict[str, Meaning] = {
@@ -73,7 +75,13 @@ METRICS: dict[str, Meaning] = {
     "average_q_batch": Meaning("mean Q of the pairs that were drawn", "return", signal="value"),
     "average_target": Meaning("mean TD target", "return", signal="value"),
     "average_value": Meaning("mean of the value network at the states that were drawn", "return", signal="value"),
-    BOUND_RATE: Meaning("share of sampled actions whose Q lies below the reference value", "share", "bounds"),
+    BOUND_RATE: Meaning(
+        "share of sampled actions whose Q lies below the reference value",
+        "share",
+        "bounds",
+        "Bound rate",
+        parts=(("policy", "Bound rate, actions at s"), ("next", "Bound rate, actions at s′")),
+    ),
     "bounded_targets": Meaning(
         "share of TD targets outside the range of possible returns, before they were cut to it", "share"
     ),
@@ -144,3 +152,14 @@ def of_panel(panel: Panel) -> dict[str, Meaning]:
 def in_family(family: str, names: set[str]) -> list[str]:
     """Those of the names that belong to a metric with parts."""
     return sorted(name for name in names if name.startswith(f"{family}/"))
+
+
+def by_part(family: str, names: set[str]) -> dict[str, list[str]]:
+    """Those of the names that belong to a family, by the titles of its parts; parts that it does not name come last."""
+    members, titles = in_family(family, names), dict(METRICS[family].parts)
+    found = {name.rsplit("/", 1)[1] for name in members}
+    order = [*(part for part in titles if part in found), *sorted(found - titles.keys())]
+    return {
+        titles.get(part, f"{METRICS[family].title}, {part}"): [name for name in members if name.endswith(f"/{part}")]
+        for part in order
+    }

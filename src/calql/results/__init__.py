@@ -6,7 +6,7 @@
 from calql.results.loggers import Sink, make_sinks
 from calql.results.metrics import MetricsLog, Row, read_rows
 from calql.results.progress import Display, Progress, Silent
-from calql.results.runs import Run, read_run, read_runs
+from calql.results.runs import RecordedRun, read_run, read_runs
 from calql.results.summary import Summary, summarise
 from calql.results.table import result_table
 
@@ -14,8 +14,8 @@ __all__ = [
     "Display",
     "MetricsLog",
     "Progress",
+    "RecordedRun",
     "Row",
-    "Run",
     "Silent",
     "Sink",
     "Summary",

@@ -7,35 +7,35 @@ from collections.abc import Sequence
 import numpy as np
 
 from calql.results.panels import Line, Panel, Range
-from calql.results.runs import Calibration, Floats, Run
-from calql.system.run_files import MOMENTS
+from calql.results.runs import Calibration, Floats, RecordedRun
+from calql.system.run_files import CALIBRATED
 
 CLOUD, BINS = 600, 12  # states that are shown by themselves, and bins of equal size over all of them
 
 
-def calibration_panels(runs: Sequence[Run], looks: Sequence[tuple[str, int]]) -> list[Panel]:
-    """A panel a moment, all on one scale; each run with its name and the place of its colour."""
-    moments = [moment for moment in MOMENTS if any(moment in run.calibration for run in runs)]
-    if not moments:
+def calibration_panels(runs: Sequence[RecordedRun], looks: Sequence[tuple[str, int]]) -> list[Panel]:
+    """A panel a checkpoint, all on one scale; each run with its name and the place of its colour."""
+    checkpoints = [checkpoint for checkpoint in CALIBRATED if any(checkpoint in run.calibration for run in runs)]
+    if not checkpoints:
         return []
     x_range = _returns([each for run in runs for each in run.calibration.values()])
-    lines = {moment: _at(moment, runs, looks) for moment in moments}
+    lines = {checkpoint: _at(checkpoint, runs, looks) for checkpoint in checkpoints}
     y_range = _values([line for each in lines.values() for line in each])
     return [
         Panel(
-            f"At the {moment}, on {_states(moment, runs)} states", lines[moment],
+            f"At the {checkpoint}, on {_states(checkpoint, runs)} states", lines[checkpoint],
             "return-to-go of the logged behaviour", "Q of the learner", x_range=x_range, y_range=y_range, diagonal=True,
         )
-        for moment in moments
+        for checkpoint in checkpoints
     ]  # fmt: skip
 
 
-def _at(moment: str, runs: Sequence[Run], looks: Sequence[tuple[str, int]]) -> list[Line]:
+def _at(checkpoint: str, runs: Sequence[RecordedRun], looks: Sequence[tuple[str, int]]) -> list[Line]:
     return [
         line
         for run, (name, place) in zip(runs, looks, strict=True)
-        if moment in run.calibration
-        for line in _of_run(run.calibration[moment], name, place)
+        if checkpoint in run.calibration
+        for line in _of_run(run.calibration[checkpoint], name, place)
     ]
 
 
@@ -52,8 +52,8 @@ def _of_run(found: Calibration, name: str, place: int) -> list[Line]:
     return [cloud, Line(name, place, centres, means, low, high, "joined")]
 
 
-def _states(moment: str, runs: Sequence[Run]) -> str:
-    kinds = {run.calibration[moment].held_out for run in runs if moment in run.calibration}
+def _states(checkpoint: str, runs: Sequence[RecordedRun]) -> str:
+    kinds = {run.calibration[checkpoint].held_out for run in runs if checkpoint in run.calibration}
     return " and ".join(name for name, held_out in (("held-out", True), ("training", False)) if held_out in kinds)
 
 

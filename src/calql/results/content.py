@@ -11,9 +11,9 @@ import numpy as np
 
 from calql.results.arms import arms_of
 from calql.results.divergence import Story
-from calql.results.html import Card, Cell, Grid, row
+from calql.results.html import Card, Grid, TableCell, row
 from calql.results.interactive import colour
-from calql.results.runs import Run
+from calql.results.runs import RecordedRun
 from calql.results.summary import NUMBERS, Number, Stat, Summary
 from calql.results.table import HEADINGS, MEANINGS, cell, seed_cell, signed
 
@@ -49,28 +49,28 @@ def results(names: Sequence[str], summaries: Sequence[Summary], colours: Sequenc
     """One row per run."""
     rows = [
         [
-            Cell(
+            TableCell(
                 name,
                 dot=colour(place) if len(names) > 1 else "",
                 badge="" if summary.finished else "unfinished",
             ),
-            Cell(str(len(summary.seeds))),
+            TableCell(str(len(summary.seeds))),
             *(_over_seeds(summary, number) for number in NUMBERS),
         ]
         for name, summary, place in zip(names, summaries, colours, strict=True)
     ]
-    heads = [*row("run", "seeds"), *(Cell(HEADINGS[number], hint=MEANINGS[number]) for number in NUMBERS)]
+    heads = [*row("run", "seeds"), *(TableCell(HEADINGS[number], hint=MEANINGS[number]) for number in NUMBERS)]
     meanings = "; ".join(f"{HEADINGS[number]}: {MEANINGS[number]}" for number in NUMBERS)
     note = f"Mean over seeds, and below it its 95% bootstrap interval. {meanings}."
     return Card(Grid(heads, rows, sortable=True, name="results"), note=note)
 
 
-def _over_seeds(summary: Summary, number: Number) -> Cell:
+def _over_seeds(summary: Summary, number: Number) -> TableCell:
     stat = summary.stat(number)
     value = "" if stat is None else str(stat.mean)
     if number == "steps_to_recover" or stat is None:
-        return Cell(cell(summary, number), value=value)
-    return Cell(signed(stat.mean, number), interval(stat, number), value)
+        return TableCell(cell(summary, number), value=value)
+    return TableCell(signed(stat.mean, number), interval(stat, number), value)
 
 
 def interval(stat: Stat, number: Number) -> str:
@@ -103,7 +103,7 @@ def _story(story: Story) -> Grid:
     return Grid(row(*story.columns), [row(*(_number(each.get(key)) for key in story.columns)) for each in story.rows])
 
 
-def differences(names: Sequence[str], runs: Sequence[Run]) -> Card | None:
+def differences(names: Sequence[str], runs: Sequence[RecordedRun]) -> Card | None:
     """Settings that are not the same in every run."""
     flat = [_flatten({key: run.config.get(key) for key in ("run", "options", "dataset")}) for run in runs]
     keys = dict.fromkeys(key for each in flat for key in each)
@@ -112,7 +112,7 @@ def differences(names: Sequence[str], runs: Sequence[Run]) -> Card | None:
     return Card(Grid(row("setting", *names), rows)) if rows else None
 
 
-def settings(name: str, run: Run) -> Settings:
+def settings(name: str, run: RecordedRun) -> Settings:
     known = [_pairs(title, run.config[key]) for key, title in PARTS.items() if run.config.get(key)]
     rest = {key: value for key, value in run.config.items() if key not in (*PARTS, "command")}
     return Settings(name, str(run.config.get("command") or ""), [*known, _pairs("more", rest)])
@@ -124,7 +124,7 @@ SPEEDS = (
 )
 
 
-def speed(names: Sequence[str], runs: Sequence[Run]) -> Card | None:
+def speed(names: Sequence[str], runs: Sequence[RecordedRun]) -> Card | None:
     """Median rates of each phase, and the wall clock; a sweep is one program, so its arms share a line."""
     folders = {run.folder: name if not run.arm else "all arms" for name, run in zip(names, runs, strict=True)}
     first = {folder: next(run for run in runs if run.folder == folder) for folder in folders}
@@ -133,7 +133,7 @@ def speed(names: Sequence[str], runs: Sequence[Run]) -> Card | None:
     return Card(Grid(heads, rows, name="speed"), note=SPEEDS) if rows else None
 
 
-def _speed_of(name: str, run: Run) -> Iterator[Sequence[Cell]]:
+def _speed_of(name: str, run: RecordedRun) -> Iterator[Sequence[TableCell]]:
     networks = max(len(run.seeds) * max(len(arms_of(run.config)), 1), 1)
     for phase in ("offline", "online"):
         rows = [each for each in run.speed if each.get("phase") == phase]
@@ -152,7 +152,7 @@ def _median(rows: Sequence[Mapping[str, Any]], name: str, share: int) -> str:
 
 def _pairs(title: str, values: Any) -> Grid:
     flat = _flatten(values) if isinstance(values, Mapping) else {title: values}
-    return Grid(row(title, ""), [[Cell(key), Cell(_text(value), css="text")] for key, value in flat.items()])
+    return Grid(row(title, ""), [[TableCell(key), TableCell(_text(value), css="text")] for key, value in flat.items()])
 
 
 def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -175,5 +175,5 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _sorted_by(text: str, value: float | None) -> Cell:
-    return Cell(text, value="" if value is None else str(value))
+def _sorted_by(text: str, value: float | None) -> TableCell:
+    return TableCell(text, value="" if value is None else str(value))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calql.results.metrics import Row
-from calql.results.runs import Floats, Run
+from calql.results.runs import Floats, RecordedRun
 from calql.results.statistics import band
 
 Column = Callable[[Row], float | None]
@@ -45,7 +45,7 @@ def mean_of(names: Sequence[str]) -> Column:
     return value
 
 
-def phase_curve(run: Run, what: Column, phase: str) -> Curve | None:
+def phase_curve(run: RecordedRun, what: Column, phase: str) -> Curve | None:
     """A quantity over one phase: gradient steps offline; online, environment steps from the switch on."""
     lines = {seed: line for seed in run.seeds if (line := _line(run.of_seed(seed), what, phase)) is not None}
     return align(lines) if lines else None

@@ -11,7 +11,7 @@ import numpy as np
 from calql.methods.vocabulary import AVERAGE_Q, AVERAGE_RETURN_TO_GO, BOUND_RATE, ENTROPY, Signal, in_family
 from calql.results.divergence import Watch
 from calql.results.metrics import Row
-from calql.results.runs import Run
+from calql.results.runs import RecordedRun
 from calql.results.summary import Summary
 
 Level = Literal["problem", "notice"]
@@ -26,16 +26,16 @@ class Finding:
     text: str
 
 
-Rule = Callable[[Run, Summary], Iterator[Finding]]
+Rule = Callable[[RecordedRun, Summary], Iterator[Finding]]
 
 
-def diagnose(run: Run, summary: Summary) -> list[Finding]:
+def diagnose(run: RecordedRun, summary: Summary) -> list[Finding]:
     """Every finding, problems first."""
     found = [finding for rule in RULES for finding in rule(run, summary)]
     return sorted(found, key=lambda finding: finding.level != "problem")
 
 
-def _unfinished(run: Run, summary: Summary) -> Iterator[Finding]:
+def _unfinished(run: RecordedRun, summary: Summary) -> Iterator[Finding]:
     if run.finished:
         return
     reason = run.status.get("reason")
@@ -51,7 +51,7 @@ def _unfinished(run: Run, summary: Summary) -> Iterator[Finding]:
     )
 
 
-def _never_scored(run: Run, summary: Summary) -> Iterator[Finding]:
+def _never_scored(run: RecordedRun, summary: Summary) -> Iterator[Finding]:
     best = {seed.seed: _best(run.of_seed(seed.seed)) for seed in summary.seeds}
     dead = [seed for seed, score in best.items() if score is not None and score <= 0.0]
     if dead and len(dead) == len(best):
@@ -70,7 +70,7 @@ def _never_scored(run: Run, summary: Summary) -> Iterator[Finding]:
         )
 
 
-def _worse_than_before(run: Run, summary: Summary) -> Iterator[Finding]:
+def _worse_than_before(run: RecordedRun, summary: Summary) -> Iterator[Finding]:
     before, after = summary.stat("before"), summary.stat("after")
     if before and after and after.mean < before.mean - 0.05:
         yield Finding(
@@ -80,7 +80,7 @@ def _worse_than_before(run: Run, summary: Summary) -> Iterator[Finding]:
         )
 
 
-def _seeds_disagree(run: Run, summary: Summary) -> Iterator[Finding]:
+def _seeds_disagree(run: RecordedRun, summary: Summary) -> Iterator[Finding]:
     last = summary.stat("last")
     if last and last.std is not None and last.std > 0.25:
         yield Finding(
@@ -91,29 +91,29 @@ def _seeds_disagree(run: Run, summary: Summary) -> Iterator[Finding]:
         )
 
 
-def _q_against_returns(run: Run, summary: Summary) -> Iterator[Finding]:
+def _q_against_returns(run: RecordedRun, summary: Summary) -> Iterator[Finding]:
     """Far is measured by the spread of the returns in the data."""
-    for moment, rows in (("at the switch", _at_switch(run)), ("at the last evaluation", _latest(run))):
+    for when, rows in (("at the switch", _at_switch(run)), ("at the last evaluation", _latest(run))):
         q, returns = _mean(rows, AVERAGE_Q), _mean(rows, AVERAGE_RETURN_TO_GO)
         if q is None or returns is None:
             continue
         far = max(1.5 * _spread_of_returns(run, returns), 1e-6)
-        numbers = f"Average Q is {q:.4g} {moment}, the average return-to-go of the same data {returns:.4g}."
+        numbers = f"Average Q is {q:.4g} {when}, the average return-to-go of the same data {returns:.4g}."
         if q > returns + 2 * far:
             yield Finding(
-                "problem", f"Q is far above the returns in the data {moment}",
+                "problem", f"Q is far above the returns in the data {when}",
                 f"{numbers} Some excess is expected of a policy better than the data; this much suggests "
                 "overestimation.",
             )  # fmt: skip
         elif q < returns - far:
             yield Finding(
-                "notice", f"Q is far below the returns in the data {moment}",
+                "notice", f"Q is far below the returns in the data {when}",
                 f"{numbers} The values are not calibrated: actions tried online look better than they are next to "
                 "logged ones, which is how unlearning starts.",
             )  # fmt: skip
 
 
-def _bound_rate(run: Run, summary: Summary) -> Iterator[Finding]:
+def _bound_rate(run: RecordedRun, summary: Summary) -> Iterator[Finding]:
     rate = _bound_rate_of(_latest(run))
     if rate is not None and rate > 0.95:
         yield Finding(
@@ -125,7 +125,7 @@ def _bound_rate(run: Run, summary: Summary) -> Iterator[Finding]:
         )
 
 
-def _entropy(run: Run, summary: Summary) -> Iterator[Finding]:
+def _entropy(run: RecordedRun, summary: Summary) -> Iterator[Finding]:
     """Collapse is measured by the target, minus the number of action dimensions where it is not set."""
     action_dim = (run.config.get("dataset") or {}).get("action_dim")
     target = float(run.option("target_entropy") or 0.0)
@@ -151,7 +151,7 @@ RUNNING_AWAY: dict[Signal, tuple[str, str]] = {
 }
 
 
-def _diverged(run: Run, summary: Summary) -> Iterator[Finding]:
+def _diverged(run: RecordedRun, summary: Summary) -> Iterator[Finding]:
     """Seeds that are frozen: their rows say so."""
     lost = {seed: rows[-1] for seed in run.seeds if (rows := run.of_seed(seed)) and "diverged_update" in rows[-1]}
     if not lost:
@@ -168,7 +168,7 @@ def _diverged(run: Run, summary: Summary) -> Iterator[Finding]:
     )
 
 
-def _running_away(run: Run, summary: Summary) -> Iterator[Finding]:
+def _running_away(run: RecordedRun, summary: Summary) -> Iterator[Finding]:
     """Of each seed by itself: the mean over seeds would hide which one, and when there are many, that any does."""
     watch = Watch.of_config(run.config)
     watch.note(run.rows)
@@ -184,7 +184,7 @@ def _running_away(run: Run, summary: Summary) -> Iterator[Finding]:
         yield Finding("problem", f"{title}{who}", f"First noticed {of_seed}when {first.text}; {text}{named}")
 
 
-def _few(run: Run, summary: Summary) -> Iterator[Finding]:
+def _few(run: RecordedRun, summary: Summary) -> Iterator[Finding]:
     if 0 < len(summary.seeds) < 3:
         count = "one seed" if len(summary.seeds) == 1 else f"{len(summary.seeds)} seeds"
         yield Finding("notice", f"Only {count}", "Differences between runs of this kind are often larger than effects.")
@@ -216,11 +216,11 @@ def _best(rows: list[Row]) -> float | None:
     return max((float(row["score"]) for row in rows if row["score"] is not None), default=None)
 
 
-def _at_switch(run: Run) -> list[Row]:
+def _at_switch(run: RecordedRun) -> list[Row]:
     return [row for row in run.rows if row.get("switch")]
 
 
-def _latest(run: Run) -> list[Row]:
+def _latest(run: RecordedRun) -> list[Row]:
     """The last row of every seed, where it is not the switch."""
     last = [rows[-1] for seed in run.seeds if (rows := run.of_seed(seed))]
     return [row for row in last if not row.get("switch")]
@@ -237,7 +237,7 @@ def _bound_rate_of(rows: list[Row]) -> float | None:
     return float(np.mean(rates)) if rates else None
 
 
-def _spread_of_returns(run: Run, average: float) -> float:
+def _spread_of_returns(run: RecordedRun, average: float) -> float:
     """Standard deviation of the return-to-go over logged states, but no less than a quarter of its average."""
     if run.calibration:
         returns = next(iter(run.calibration.values())).return_to_go

@@ -15,11 +15,13 @@ from markupsafe import Markup
 
 from calql.results.arms import known_as
 from calql.results.html import ours
-from calql.results.runs import Run
+from calql.results.older import checkpoint_of
+from calql.results.runs import RecordedRun
 from calql.system.errors import UserError, shown
 from calql.system.run_files import FILM_LIST, FILMS
 
 KINDS = {".mp4": "video/mp4", ".webm": "video/webm", ".gif": "image/gif"}
+WHEN = {"switch": "before fine-tuning", "final": "after fine-tuning"}
 MOST_BYTES = 1_000_000  # of the list
 BUDGET = 900_000  # bytes of films in a page, before they are written as text, which takes a third more
 
@@ -31,7 +33,7 @@ class Film:
     path: Path
     title: str
     arm: str
-    moment: str
+    checkpoint: str
     seed: int
 
 
@@ -70,10 +72,10 @@ def _checked(folder: Path, each: Mapping[str, Any]) -> Film:
         raise ValueError(f"'{name}' is no film beside it")
     if path.is_symlink() or not path.is_file():
         raise ValueError(f"'{name}' is not there")
-    return Film(path, str(each["title"]), str(each["arm"]), str(each["moment"]), int(each["seed"]))
+    return Film(path, str(each["title"]), str(each["arm"]), checkpoint_of(each), int(each["seed"]))
 
 
-def films_of(run: Run, films: Sequence[Film], page: Path | None, budget: int) -> tuple[list[Shown], int]:
+def films_of(run: RecordedRun, films: Sequence[Film], page: Path | None, budget: int) -> tuple[list[Shown], int]:
     """What a page shows of them, in their order, and what is left of the budget; the small ones come in first."""
     sizes = sorted((film.path.stat().st_size, place) for place, film in enumerate(films))
     inside = set()
@@ -84,10 +86,10 @@ def films_of(run: Run, films: Sequence[Film], page: Path | None, budget: int) ->
     return [_shown(film, run, page, embedded=place in inside) for place, film in enumerate(films)], budget
 
 
-def _shown(film: Film, run: Run, page: Path | None, *, embedded: bool) -> Shown:
+def _shown(film: Film, run: RecordedRun, page: Path | None, *, embedded: bool) -> Shown:
     kind = KINDS[film.path.suffix.lower()]
     who = shown(known_as(run.config, film.arm)) if film.arm else ""
-    when = {"before": "before fine-tuning", "after": "after fine-tuning"}.get(film.moment, film.moment)
+    when = WHEN.get(film.checkpoint, film.checkpoint)
     title = shown(film.title) or " · ".join(part for part in (who, shown(when), f"seed {film.seed}") if part)
     source = ours(f"data:{kind};base64,{base64.b64encode(film.path.read_bytes()).decode()}") if embedded else None
     link = "" if page is None else quote(os.path.relpath(film.path.resolve(), page.parent.resolve()))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from calql.results import logs_alone
-from calql.results.runs import Run
+from calql.results.runs import RecordedRun
 from calql.results.summary import Number, SeedSummary, Stat, Summary
 
 LITTLE = 0.005  # below what two decimals show
 
 
-def headline(run: Run, summary: Summary) -> str:
+def headline(run: RecordedRun, summary: Summary) -> str:
     """Score before and after, whether it fell in between, by how much, and what one evaluation can resolve."""
     last = summary.stat("last")
     if last is None:
@@ -61,7 +61,7 @@ def _list(seeds: Sequence[SeedSummary]) -> str:
     return ", ".join([*shown, "..."] if len(seeds) > 6 else shown)
 
 
-def resolution(run: Run) -> str:
+def resolution(run: RecordedRun) -> str:
     """How much of a dip may be chance; without an environment, what the numbers cannot tell."""
     if logs_alone.assessed(run.rows):
         return logs_alone.WARNING

@@ -5,7 +5,7 @@ Pages are given plain data: the classes below, texts and numbers. `ours` is the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -17,19 +17,19 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """What stands in one place of a table."""
 
     text: str
     below: str = ""  # a second, fainter line
-    value: str | None = None  # what it sorts by, where its text will not do; empty ones come last
+    value: float | str | None = None  # what it sorts by, where its text will not do; empty ones come last
     css: str = ""
     hint: str = ""  # shown where the mouse rests
     dot: str = ""  # a colour
     badge: str = ""
 
 
-Row = Sequence[Cell]
+Row = Sequence[TableCell]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Card:
 
 
 def row(*texts: str) -> Row:
-    return [Cell(text) for text in texts]
+    return [TableCell(text) for text in texts]
 
 
 def ours(markup: str) -> Markup:
@@ -65,6 +65,13 @@ def ours(markup: str) -> Markup:
 def render(template: str, *, folder: Path = TEMPLATES, **data: object) -> str:
     """A whole page from a template of a folder, with nothing to load from elsewhere."""
     return environment(folder).get_template(template).render(data)
+
+
+@cache
+def macro(template: str, name: str) -> Callable[..., Markup]:
+    """A part of a page, by the template that all pages share and its name there."""
+    found: Callable[..., Markup] = getattr(environment().get_template(template).module, name)
+    return found
 
 
 @cache

@@ -16,11 +16,12 @@ from typing import Any
 
 from markupsafe import Markup
 
-from calql.results.html import ours
+from calql.results.html import macro, ours
 from calql.results.metrics import plain
 
 HERE = Path(__file__).parent
 PLOTLY, CHARTS = HERE / "vendor" / "plotly-cartesian.min.js", HERE / "templates" / "charts.js"
+TEMPLATE = "charts.html.j2"
 INK, FAINT = "var(--ink)", "var(--faint)"  # colours that follow the page, dark or light
 COUNT = 7  # colours of the page, as many as in `style`
 
@@ -44,16 +45,13 @@ class Key:
 def chart(name: str, traces: Sequence[Trace], layout: Trace, *, alt: str, height: int = 300) -> Markup:
     """A place that is drawn into. `name` is unique on the page; `alt` says in words what is to be seen."""
     figure = embedded({"data": traces, "layout": layout})
-    return ours(
-        '<div class="chart" id="{name}"><div class="plot" style="height:{height}px" role="img" tabindex="0"'
-        ' aria-label="{alt}"></div><script type="application/json">{figure}</script></div>'
-    ).format(name=name, height=height, alt=alt, figure=figure)
+    return macro(TEMPLATE, "chart")(name, figure, alt, height)
 
 
 @cache
 def script() -> Markup:
     """plotly.js and what draws with it: once on a page, after its charts."""
-    return ours(f"<script>{PLOTLY.read_text('utf-8')}</script>\n<script>{CHARTS.read_text('utf-8')}</script>")
+    return macro(TEMPLATE, "scripts")(*(ours(path.read_text("utf-8")) for path in (PLOTLY, CHARTS)))
 
 
 def colour(place: int) -> str:

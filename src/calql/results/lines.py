@@ -9,7 +9,7 @@ import numpy as np
 
 from calql.results.curves import Column, Curve, phase_curve
 from calql.results.panels import Line
-from calql.results.runs import Floats, Run
+from calql.results.runs import Floats, RecordedRun
 from calql.results.timeline import Timeline, offline_end
 
 Phases = Sequence[tuple[str, Curve]]
@@ -21,7 +21,7 @@ def like(label: str, place: int, kind: str = "line") -> Line:
     return Line(label, place, NOTHING, NOTHING, kind=kind)  # type: ignore[arg-type]
 
 
-def mean_line(run: Run, what: Column, timeline: Timeline, look: Line) -> list[Line]:
+def mean_line(run: RecordedRun, what: Column, timeline: Timeline, look: Line) -> list[Line]:
     """The mean over seeds, with its interval where it is a plain curve; none where the run has no such numbers."""
     curves = _phases(run, what)
     if not curves:
@@ -34,7 +34,7 @@ def mean_line(run: Run, what: Column, timeline: Timeline, look: Line) -> list[Li
     return [replace(look, x=_placed(run, timeline, steps), y=y, offline=offline_end(run))]
 
 
-def seed_lines(run: Run, what: Column, timeline: Timeline, look: Callable[[int, int], Line]) -> list[Line]:
+def seed_lines(run: RecordedRun, what: Column, timeline: Timeline, look: Callable[[int, int], Line]) -> list[Line]:
     """A line a seed; `look` is told the place of the seed and its name."""
     curves, lines = _phases(run, what), []
     for place, seed in enumerate(run.seeds):
@@ -46,10 +46,10 @@ def seed_lines(run: Run, what: Column, timeline: Timeline, look: Callable[[int, 
     return lines
 
 
-def _phases(run: Run, what: Column) -> Phases:
+def _phases(run: RecordedRun, what: Column) -> Phases:
     found = [(phase, phase_curve(run, what, phase)) for phase in ("offline", "online")]
     return [(phase, curve) for phase, curve in found if curve is not None and curve.x.size]
 
 
-def _placed(run: Run, timeline: Timeline, steps: Sequence[tuple[str, Floats]]) -> Floats:
+def _placed(run: RecordedRun, timeline: Timeline, steps: Sequence[tuple[str, Floats]]) -> Floats:
     return np.concatenate([timeline.place(run, phase, each) for phase, each in steps])

@@ -21,11 +21,11 @@ from calql.methods.vocabulary import (
     HELD_OUT_LIKELIHOOD,
 )
 from calql.results.arms import Member, by_member, in_words, named
-from calql.results.html import Card, Cell, Grid, row
+from calql.results.html import Card, Grid, TableCell, row
 from calql.results.interactive import colour
 from calql.results.logs_alone import RULE, assessed, best
 from calql.results.metrics import Row
-from calql.results.runs import Run
+from calql.results.runs import RecordedRun
 
 INTERVAL = "95% interval"
 
@@ -90,24 +90,24 @@ def logs_table(rows: Sequence[Row]) -> Table:
     return table
 
 
-def results(names: Sequence[str], runs: Sequence[Run], colours: Sequence[int]) -> Card:
+def results(names: Sequence[str], runs: Sequence[RecordedRun], colours: Sequence[int]) -> Card:
     """One row per run: the seed that the rule takes."""
     taken = [(run, _taken(run)) for run in runs]
     shown = measured([one for _, (_, one) in taken])
     lines = [
         [
-            Cell(name, dot=colour(place) if len(names) > 1 else "", badge="" if run.finished else "unfinished"),
-            Cell(in_words(member)),
+            TableCell(name, dot=colour(place) if len(names) > 1 else "", badge="" if run.finished else "unfinished"),
+            TableCell(in_words(member)),
             *(_cell(each, one) for each in shown),
         ]
         for name, place, (run, (member, one)) in zip(names, colours, taken, strict=True)
     ]
-    heads = [*row("run", "take"), *(Cell(each.heading, hint=each.meaning) for each in shown)]
+    heads = [*row("run", "take"), *(TableCell(each.heading, hint=each.meaning) for each in shown)]
     note = f"take: the seed with the {RULE}. {meanings(shown)} Below a value: its 95% interval over these episodes."
     return Card(Grid(heads, lines, sortable=True, name="results"), note=note)
 
 
-def seeds(names: Sequence[str], runs: Sequence[Run]) -> Grid:
+def seeds(names: Sequence[str], runs: Sequence[RecordedRun]) -> Grid:
     """One row per seed of each run."""
     found = [(name, *each) for name, run in zip(names, runs, strict=True) for each in by_member(assessed(run.rows))]
     shown = measured([one for *_, one in found])
@@ -117,7 +117,7 @@ def seeds(names: Sequence[str], runs: Sequence[Run]) -> Grid:
     return Grid(row("run", "seed", *(each.heading for each in shown)), lines, sortable=True, name="every seed")
 
 
-def as_dict(run: Run) -> dict[str, Any]:
+def as_dict(run: RecordedRun) -> dict[str, Any]:
     """For JSON: what was measured of each seed, and which to take; nothing of a run that was played."""
     found = assessed(run.rows)
     if not found:
@@ -128,16 +128,16 @@ def as_dict(run: Run) -> dict[str, Any]:
     return {"from_logs": {"take": None if chosen is None else named(chosen), "rule": RULE, "seeds": lines}}
 
 
-def _taken(run: Run) -> tuple[Member, Row]:
+def _taken(run: RecordedRun) -> tuple[Member, Row]:
     chosen = best(run.rows)
     assert chosen is not None  # asked only of runs that were valued
     return chosen, assessed(run.rows)[chosen]
 
 
-def _cell(quantity: Quantity, one: Row) -> Cell:
+def _cell(quantity: Quantity, one: Row) -> TableCell:
     value = one.get(quantity.metric)
     below = _interval(one) if quantity.metric == FQE_VALUE else ""
-    return Cell(quantity.text(one), below, "" if value is None else str(value))
+    return TableCell(quantity.text(one), below, "" if value is None else str(value))
 
 
 def _interval(one: Row) -> str:

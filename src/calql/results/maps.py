@@ -1,4 +1,4 @@
-"""Maps of Q over the places of a task: heatmaps on one colour scale, a row for each arm, a column for each moment."""
+"""Maps of Q over the places of a task: heatmaps on one colour scale, arms as rows, checkpoints as columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from markupsafe import Markup
 from calql.results import interactive
 from calql.results.arms import known_as
 from calql.results.interactive import INK, Trace
-from calql.results.runs import Floats, Run
+from calql.results.older import checkpoint_of
+from calql.results.runs import Floats, RecordedRun
 from calql.system.errors import UserError, shown
 from calql.system.run_files import MAPS
 
@@ -31,10 +32,10 @@ CAPTION = (
 
 @dataclass(frozen=True)
 class Map:
-    """Q of one seed at one moment; None where there is a wall."""
+    """Q of one seed at one checkpoint; None where there is a wall."""
 
     arm: str
-    moment: str
+    checkpoint: str
     seed: int
     values: Sequence[Sequence[float | None]]  # [y, x]
 
@@ -58,7 +59,7 @@ class Drawn:
 
     title: str
     caption: str
-    rows: Sequence[tuple[str, Sequence[tuple[str, Markup]]]]  # arm, then moment and chart
+    rows: Sequence[tuple[str, Sequence[tuple[str, Markup]]]]  # arm, then checkpoint and chart
     low: str  # the ends of the colour scale
     high: str
     colours: str  # of the scale, as a style sheet writes them
@@ -83,7 +84,7 @@ def read_maps(folder: Path) -> Maps | None:
 def _checked(found: Mapping[str, Any]) -> Maps:
     x, y = (np.array(found[name], np.float64) for name in ("x", "y"))
     panels = [
-        Map(str(each["arm"]), str(each["moment"]), int(each["seed"]), _table(each["values"], x.size, y.size))
+        Map(str(each["arm"]), checkpoint_of(each), int(each["seed"]), _table(each["values"], x.size, y.size))
         for each in found["panels"]
     ]
     if x.ndim != 1 or y.ndim != 1 or not panels or len(panels) * x.size * y.size > MOST_CELLS:
@@ -109,17 +110,17 @@ def _point(value: Any) -> list[float] | None:
     return [x, y]
 
 
-def drawn(maps: Maps, run: Run, *, prefix: str = "") -> Drawn:
-    """Arms as rows, moments as columns, each in the order of the file."""
+def drawn(maps: Maps, run: RecordedRun, *, prefix: str = "") -> Drawn:
+    """Arms as rows, checkpoints as columns, each in the order of the file."""
     arms = list(dict.fromkeys(each.arm for each in maps.panels))
-    moments = list(dict.fromkeys(each.moment for each in maps.panels))
-    chosen = {(each.arm, each.moment): each for each in reversed(maps.panels)}  # the first seed of each
+    checkpoints = list(dict.fromkeys(each.checkpoint for each in maps.panels))
+    chosen = {(each.arm, each.checkpoint): each for each in reversed(maps.panels)}  # the first seed of each
     limits = _limits(maps.panels)
     rows = []
     for place, arm in enumerate(arms):
-        there = [chosen[arm, moment] for moment in moments if (arm, moment) in chosen]
+        there = [chosen[arm, checkpoint] for checkpoint in checkpoints if (arm, checkpoint) in chosen]
         charts = [
-            (each.moment, _chart(maps, each, limits, f"{prefix}map-{place}-{number}"))
+            (each.checkpoint, _chart(maps, each, limits, f"{prefix}map-{place}-{number}"))
             for number, each in enumerate(there)
         ]
         rows.append((shown(known_as(run.config, arm)) if arm else "", charts))
@@ -132,12 +133,12 @@ def drawn(maps: Maps, run: Run, *, prefix: str = "") -> Drawn:
 def _chart(maps: Maps, each: Map, limits: tuple[float, float], name: str) -> Markup:
     heat: Trace = {
         "type": "heatmap", "x": maps.x.tolist(), "y": maps.y.tolist(), "z": each.values, "zmin": limits[0],
-        "zmax": limits[1], "colorscale": SCALE, "name": interactive.text(f"{each.arm} {each.moment}".strip()),
+        "zmax": limits[1], "colorscale": SCALE, "name": interactive.text(f"{each.arm} {each.checkpoint}".strip()),
         "hovertemplate": "Q %{z:.3g}<br>at %{x:.2f}, %{y:.2f}<extra></extra>", "showscale": False,
     }  # fmt: skip
     known = [value for row in each.values for value in row if value is not None]
     span = f"Q from {min(known):.3g} to {max(known):.3g}" if known else "no values"
-    alt = f"{maps.title}, {each.arm} {each.moment}: {span}"
+    alt = f"{maps.title}, {each.arm} {each.checkpoint}: {span}"
     return interactive.chart(name, [heat, *_marks(maps)], _layout(maps), alt=alt, height=260)
 
 

@@ -14,7 +14,7 @@ from calql.results.headline import comparison, headline, resolution
 from calql.results.logs_alone import SAME_LOGS, WARNING, assessed
 from calql.results.panels import BAND, Sheet
 from calql.results.plots import sheets
-from calql.results.runs import Run, labels
+from calql.results.runs import RecordedRun, labels
 from calql.results.summary import Summary, summarise
 from calql.system.errors import UserError, shown
 
@@ -37,11 +37,11 @@ class Figures:
 class Material:
     """Everything that a page is made of; the sheets are also drawn as files."""
 
-    runs: Sequence[Run]
+    runs: Sequence[RecordedRun]
     sheets: dict[str, list[Sheet]]  # by task
 
     @staticmethod
-    def of(runs: Sequence[Run]) -> Material:
+    def of(runs: Sequence[RecordedRun]) -> Material:
         tasks = dict.fromkeys(run.task for run in runs)
         return Material(runs, {task: sheets([run for run in runs if run.task == task]) for task in tasks})
 
@@ -76,7 +76,7 @@ def report_page(material: Material, page: Path | None, *, live: bool = False) ->
     )
 
 
-def _results(names: Sequence[str], runs: Sequence[Run], summaries: Sequence[Summary]) -> dict[str, Any]:
+def _results(names: Sequence[str], runs: Sequence[RecordedRun], summaries: Sequence[Summary]) -> dict[str, Any]:
     """Scores; of runs that nobody could play, what their logs say."""
     if all(assessed(run.rows) for run in runs):
         return {"results": logs_tables.results(names, runs, _colours(runs)), "seeds": logs_tables.seeds(names, runs)}
@@ -110,7 +110,7 @@ Named = tuple[str, Finding]
 
 
 def _pictures(
-    names: Sequence[str], runs: Sequence[Run], page: Path | None
+    names: Sequence[str], runs: Sequence[RecordedRun], page: Path | None
 ) -> tuple[list[maps.Drawn], list[films.Shown], list[Named]]:
     """Maps and films of every run folder once; a file that is damaged is a finding."""
     seen: list[maps.Drawn] = []
@@ -137,7 +137,7 @@ def _read(read: Callable[[Path], Found], folder: Path, name: str, damaged: list[
         return None
 
 
-def title_of(names: Sequence[str], runs: Sequence[Run], tasks: Sequence[str]) -> str:
+def title_of(names: Sequence[str], runs: Sequence[RecordedRun], tasks: Sequence[str]) -> str:
     where = ", ".join(tasks)
     if len(runs) == 1:
         return f"{names[0]} on {where}"
@@ -146,7 +146,7 @@ def title_of(names: Sequence[str], runs: Sequence[Run], tasks: Sequence[str]) ->
     return f"{len(runs)} runs on {where}"
 
 
-def subtitle_of(runs: Sequence[Run]) -> str:
+def subtitle_of(runs: Sequence[RecordedRun]) -> str:
     plans = {(run.offline_updates, run.online_steps, len(run.seeds)) for run in runs}
     unfinished = sum(not run.finished for run in runs)
     state = "finished" if not unfinished else "not finished: numbers so far"
@@ -161,7 +161,9 @@ def subtitle_of(runs: Sequence[Run]) -> str:
     return " · ".join([*plan, f"{seeds} seed{'s' * (seeds != 1)}{' each' * (len(runs) > 1)}", state, *arms])
 
 
-def opening(names: Sequence[str], runs: Sequence[Run], summaries: Sequence[Summary]) -> tuple[str, Sequence[str]]:
+def opening(
+    names: Sequence[str], runs: Sequence[RecordedRun], summaries: Sequence[Summary]
+) -> tuple[str, Sequence[str]]:
     """The first sentences, and the notes below the results."""
     if len(runs) == 1:
         notes = [resolution(runs[0])] if runs[0].rows else []
@@ -175,7 +177,7 @@ def opening(names: Sequence[str], runs: Sequence[Run], summaries: Sequence[Summa
     return comparison(names, summaries), each
 
 
-def _findings(names: Sequence[str], runs: Sequence[Run], summaries: Sequence[Summary]) -> list[Named]:
+def _findings(names: Sequence[str], runs: Sequence[RecordedRun], summaries: Sequence[Summary]) -> list[Named]:
     return [
         (name, finding)
         for name, run, summary in zip(names, runs, summaries, strict=True)
@@ -183,12 +185,12 @@ def _findings(names: Sequence[str], runs: Sequence[Run], summaries: Sequence[Sum
     ]
 
 
-def _colours(runs: Sequence[Run]) -> list[int]:
+def _colours(runs: Sequence[RecordedRun]) -> list[int]:
     """The colour of each run: its place among the runs of its task, as in the figures."""
     return [[other for other in runs if other.task == run.task].index(run) for run in runs]
 
 
-def summary_of(runs: Sequence[Run]) -> dict[str, Any]:
+def summary_of(runs: Sequence[RecordedRun]) -> dict[str, Any]:
     """For JSON: of the one run in a folder, or of the arms in it by their names."""
     if not runs[0].arm:
         return summarise(runs[0]).as_dict() | logs_tables.as_dict(runs[0])

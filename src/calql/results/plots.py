@@ -15,7 +15,7 @@ from calql.methods.vocabulary import (
     BEHAVIOUR_VALUE,
     BOUND_RATE,
     FQE_VALUE,
-    in_family,
+    by_part,
     of_panel,
 )
 from calql.methods.vocabulary import Panel as Family
@@ -23,7 +23,7 @@ from calql.results.calibration import calibration_panels
 from calql.results.curves import Column, column, mean_of
 from calql.results.lines import like, mean_line, seed_lines
 from calql.results.panels import INK_PLACE, Kind, Line, Panel, Sheet, unit_range
-from calql.results.runs import Run, labels
+from calql.results.runs import RecordedRun, labels
 from calql.results.timeline import Timeline
 
 MEAN, REFERENCE, LOGGED = "mean over seeds", "return-to-go of the data", "logged behaviour"
@@ -33,12 +33,12 @@ MEAN, REFERENCE, LOGGED = "mean over seeds", "return-to-go of the data", "logged
 class Runs:
     """Runs of one task, with their names; the place of a run is its colour. Alone, each seed has its own."""
 
-    runs: Sequence[Run]
+    runs: Sequence[RecordedRun]
     names: Sequence[str]
     timeline: Timeline
 
     @staticmethod
-    def of(runs: Sequence[Run]) -> Runs:
+    def of(runs: Sequence[RecordedRun]) -> Runs:
         return Runs(runs, labels(runs), Timeline.of(runs))
 
     @property
@@ -108,11 +108,8 @@ def calibration(runs: Runs) -> Sequence[Panel]:
 
 def bound_rate(runs: Runs) -> Sequence[Panel]:
     """Share of the policy's actions whose Q is below the reference value, for each source of actions."""
-    titles = {"policy": "Bound rate, actions at s", "next": "Bound rate, actions at s′"}
-    names = in_family(BOUND_RATE, {name for run in runs.runs for row in run.rows for name in row})
-    sources = sorted({name.rsplit("/", 1)[1] for name in names}, key=lambda source: (source != "policy", source))
-    found = {source: [name for name in names if name.endswith(f"/{source}")] for source in sources}
-    return [_bound_rate(titles.get(each, f"Bound rate, {each}"), runs, found[each]) for each in sources]
+    names = {name for run in runs.runs for row in run.rows for name in row}
+    return [_bound_rate(title, runs, critics) for title, critics in by_part(BOUND_RATE, names).items()]
 
 
 def _bound_rate(title: str, runs: Runs, critics: Sequence[str]) -> Panel:
@@ -194,7 +191,7 @@ PLOTS = (
 )  # fmt: skip
 
 
-def sheets(runs: Sequence[Run]) -> list[Sheet]:
+def sheets(runs: Sequence[RecordedRun]) -> list[Sheet]:
     """Every figure that these runs of one task have numbers for."""
     shown = Runs.of(runs)
     made = ((plot, [panel for panel in plot.make(shown) if panel.lines]) for plot in PLOTS)

@@ -102,24 +102,24 @@ def rounds_table(rounds: Sequence[RoundSummary]) -> Table:
     return table
 
 
-def cells(each: RoundSummary) -> list[html.Cell]:
+def cells(each: RoundSummary) -> list[html.TableCell]:
     """What a line of the table says."""
     first = each.parent is None
     value, _, interval = each.evaluated.partition(" (")
     return [
-        html.Cell(each.name, "unfinished" if not each.ended else "" if first else f"from {each.parent}"),
-        html.Cell("-") if first else html.Cell(f"{each.episodes:,}", f"{each.steps:,} steps"),
-        html.Cell(f"{len(each.returns):,}" if each.returns else "-"),
+        html.TableCell(each.name, "unfinished" if not each.ended else "" if first else f"from {each.parent}"),
+        html.TableCell("-") if first else html.TableCell(f"{each.episodes:,}", f"{each.steps:,} steps"),
+        html.TableCell(f"{len(each.returns):,}" if each.returns else "-"),
         _cell(each.mean_return),
         _cell(each.success),
-        html.Cell(value or "-", interval.removesuffix(")")),
+        html.TableCell(value or "-", interval.removesuffix(")")),
     ]
 
 
-def _cell(estimate: Estimate | None) -> html.Cell:
+def _cell(estimate: Estimate | None) -> html.TableCell:
     """A number with its interval below."""
     value, _, interval = said(estimate).partition(" (")
-    return html.Cell(value, interval.removesuffix(")"))
+    return html.TableCell(value, interval.removesuffix(")"))
 
 
 def said(estimate: Estimate | None) -> str:

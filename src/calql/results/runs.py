@@ -15,7 +15,7 @@ from calql.results.metrics import Row, read_rows
 from calql.system.archives import read_archive
 from calql.system.errors import UserError, shown
 from calql.system.run_config import check_parts, read_object, refuse_links
-from calql.system.run_files import CONFIG, METRICS, MOMENTS, SPEED, STATUS, calibration
+from calql.system.run_files import CALIBRATED, CONFIG, METRICS, SPEED, STATUS, calibration
 
 Floats = npt.NDArray[np.float64]
 
@@ -30,7 +30,7 @@ class Calibration:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class RecordedRun:
     """What a run folder holds. Any part but the config may still be missing while the run goes on."""
 
     folder: Path
@@ -38,7 +38,7 @@ class Run:
     rows: list[Row]
     speed: list[Row]
     status: dict[str, Any]
-    calibration: dict[str, Calibration]  # by MOMENTS
+    calibration: dict[str, Calibration]  # by CALIBRATED
     arm: str = ""  # of a sweep: whose part of the folder this is
 
     @property
@@ -84,18 +84,18 @@ class Run:
         return [row for row in self.rows if row["seed"] == seed]
 
 
-def read_runs(folder: Path | str) -> list[Run]:
+def read_runs(folder: Path | str) -> list[RecordedRun]:
     """A run folder, whole or in the making; of a sweep its arms, each as a run of its own."""
     return arms_apart(_read(Path(folder)))
 
 
-def arms_apart(whole: Run) -> list[Run]:
+def arms_apart(whole: RecordedRun) -> list[RecordedRun]:
     """The arms of a sweep, each as a run of its own; a run without arms by itself."""
     arms = arms_of(whole.config)
     return [_of_arm(whole, arm, place, arms[arm]) for place, arm in enumerate(arms)] or [whole]
 
 
-def read_run(folder: Path | str) -> Run:
+def read_run(folder: Path | str) -> RecordedRun:
     """A folder of a single run."""
     runs = read_runs(folder)
     if len(runs) > 1:
@@ -103,7 +103,7 @@ def read_run(folder: Path | str) -> Run:
     return runs[0]
 
 
-def _of_arm(whole: Run, arm: str, place: int, sets: Mapping[str, Any]) -> Run:
+def _of_arm(whole: RecordedRun, arm: str, place: int, sets: Mapping[str, Any]) -> RecordedRun:
     """What a run with the arm's options alone would have left; seeds of an arm stand together in arrays."""
     seeds = slice(place * len(whole.seeds), (place + 1) * len(whole.seeds))
     return replace(
@@ -111,28 +111,28 @@ def _of_arm(whole: Run, arm: str, place: int, sets: Mapping[str, Any]) -> Run:
         arm=arm,
         config={**whole.config, "options": {**whole.config.get("options", {}), **sets}},
         rows=[row for row in whole.rows if row.get(ARM) == arm],
-        calibration={moment: replace(each, q=each.q[seeds]) for moment, each in whole.calibration.items()},
+        calibration={checkpoint: replace(each, q=each.q[seeds]) for checkpoint, each in whole.calibration.items()},
     )
 
 
-def _read(place: Path) -> Run:
+def _read(place: Path) -> RecordedRun:
     if not place.is_dir():
         raise UserError("no such run folder", where=str(place), mend="give the folder that 'calql train' printed")
     if not (place / CONFIG).is_file():
         raise UserError(f"not a run folder: it holds no {CONFIG}", where=str(place), mend="give the folder of one run")
     refuse_links(place)
-    found = {moment: _calibration(place / calibration(moment)) for moment in MOMENTS}
-    return Run(
+    found = {checkpoint: _calibration(place / calibration(checkpoint)) for checkpoint in CALIBRATED}
+    return RecordedRun(
         folder=place,
         config=_config(place / CONFIG),
         rows=[row for row in read_rows(place / METRICS) if {"seed", "phase", "score"} <= row.keys()],
         speed=read_rows(place / SPEED),
         status=read_object(place / STATUS) if (place / STATUS).is_file() else {},
-        calibration={moment: read for moment, read in found.items() if read is not None},
+        calibration={checkpoint: read for checkpoint, read in found.items() if read is not None},
     )
 
 
-def labels(runs: Sequence[Run]) -> list[str]:
+def labels(runs: Sequence[RecordedRun]) -> list[str]:
     """Shortest names that tell the runs apart: the method, with the task, else the folder."""
     for name in (
         lambda run: run.method,

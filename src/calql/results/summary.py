@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from calql.results.metrics import Row
-from calql.results.runs import Run, read_run
+from calql.results.runs import RecordedRun, read_run
 from calql.results.statistics import band
 
 Number = Literal["before", "worst_early", "after", "regret", "unlearning_depth", "steps_to_recover", "last"]
@@ -100,9 +100,9 @@ def _as_dict(stat: Stat) -> dict[str, Any]:
     return {"mean": stat.mean, "std": stat.std, "low": stat.low, "high": stat.high, "seeds": len(stat.values)}
 
 
-def summarise(run: Run | Path | str) -> Summary:
+def summarise(run: RecordedRun | Path | str) -> Summary:
     """The summary of a run folder."""
-    read = run if isinstance(run, Run) else read_run(run)
+    read = run if isinstance(run, RecordedRun) else read_run(run)
     every, tolerance = int(read.option("evaluate_online_every") or 0), tolerance_of(read.option("evaluation_episodes"))
     seeds = tuple(
         summarise_seed(rows, online_steps=read.online_steps, every=every, tolerance=tolerance)

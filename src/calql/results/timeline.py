@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calql.results.runs import Floats, Run
+from calql.results.runs import Floats, RecordedRun
 
 OFFLINE_SHARE = 0.4  # of the width, where there are both phases
 ROUND = (1.0, 2.0, 2.5, 5.0, 10.0)  # steps between ticks, times a power of ten
@@ -24,7 +24,7 @@ class Timeline:
     same_start: bool  # every run with an offline phase has the same: ticks count from its start
 
     @staticmethod
-    def of(runs: Sequence[Run]) -> Timeline:
+    def of(runs: Sequence[RecordedRun]) -> Timeline:
         offline = [offline_end(run) for run in runs]
         return Timeline(
             max(offline, default=0.0),
@@ -51,7 +51,7 @@ class Timeline:
         names = [("gradient steps offline", self.offline), ("environment steps online", self.online)]
         return " | ".join(name for name, there in names if there)
 
-    def place(self, run: Run, phase: str, steps: Floats) -> Floats:
+    def place(self, run: RecordedRun, phase: str, steps: Floats) -> Floats:
         """Steps of a phase as positions on the axis."""
         if phase == "online":
             return steps / max(self.online, 1.0)
@@ -75,14 +75,14 @@ class Timeline:
         return places, texts
 
 
-def offline_end(run: Run) -> float:
+def offline_end(run: RecordedRun) -> float:
     """Gradient steps at the switch: as it happened, else as planned."""
     happened = [float(row["update"]) for row in run.rows if row.get("switch")]
     last = max((float(row["update"]) for row in run.rows if row["phase"] != "online"), default=0.0)
     return max(happened) if happened else max(float(run.offline_updates), last)
 
 
-def _online_end(run: Run) -> float:
+def _online_end(run: RecordedRun) -> float:
     """The last evaluation waits for the end of a trajectory, and so falls past the plan."""
     done = max((float(row["env_steps"]) for row in run.rows if row["phase"] == "online"), default=0.0)
     return max(float(run.online_steps), done)

@@ -17,12 +17,11 @@ from typing import Any
 
 from calql.results import html, interactive
 from calql.results.page import Material, report_page
-from calql.results.runs import Run, read_runs
+from calql.results.runs import RecordedRun, read_runs
 from calql.system.errors import UserError
-from calql.system.run_files import CONFIG, FILM_LIST, FILMS, MAPS, METRICS, MOMENTS, SPEED, STATUS, calibration
+from calql.system.run_files import CALIBRATED, CONFIG, FILM_LIST, FILMS, MAPS, METRICS, SPEED, STATUS, calibration
 
-LIVE = interactive.HERE / "templates" / "live.js"
-READ = (CONFIG, METRICS, SPEED, STATUS, MAPS, *map(calibration, MOMENTS), f"{FILMS}/{FILM_LIST}")
+READ = (CONFIG, METRICS, SPEED, STATUS, MAPS, *map(calibration, CALIBRATED), f"{FILMS}/{FILM_LIST}")
 LEAST_PAUSE_S = 1.5  # between two pages
 SHARE = 0.1  # of the time: no more goes into making pages
 RUNNING = "running"  # what status.json says of a run that goes on
@@ -84,7 +83,7 @@ class Watched:
         return Page(text, hashlib.sha256(main.encode()).hexdigest()[:24])
 
 
-def _runs(folder: Path) -> Sequence[Run]:
+def _runs(folder: Path) -> Sequence[RecordedRun]:
     """None where there is nothing to read yet, or no more."""
     try:
         return read_runs(folder)

@@ -7,6 +7,7 @@ from typing import Any
 
 from calql.data import Dataset
 from calql.domains.own.tasks import MakeEnv
+from calql.methods import DEFAULT_METHOD
 from calql.results import Display
 from calql.runs import given, preparation
 from calql.runs.folder import refuse_existing
@@ -21,7 +22,7 @@ def train(
     *,
     dataset: str | Path | Dataset | None = None,
     env: str | MakeEnv | None = None,
-    method: str = "cal-ql",
+    method: str = DEFAULT_METHOD,
     preset: str = "default",
     out: str | Path | None = None,
     watching: Watching | None = None,

@@ -18,6 +18,7 @@ from calql.data.dictionaries import in_form
 from calql.data.findings import require_sound
 from calql.data.packing import large_cameras
 from calql.data.rewards import RewardRule
+from calql.domains.datasets import data_of, held_out_of
 from calql.domains.own import logs
 from calql.domains.own.tasks import MakeEnv, made_env
 from calql.domains.registry import Task
@@ -110,7 +111,7 @@ def prepare(
     remember(choice.env)
     remember(choice.reward)
     brought = data is not None  # by the user: what this package makes itself it has checked
-    data = task.load_data() if data is None else data
+    data = data_of(task) if data is None else data
     data = split_at_jumps(data) if run.split_at_jumps else data
     warnings = require_sound(data, task.episode_limit) if brought else []
     rewards = rewards_of(task, choice.method)
@@ -176,10 +177,10 @@ def plan(prepared: Prepared, handed_in: Recorded | None = None) -> Plan:
 
     The plan has the rows as its inputs, and does not hold the data that they came from.
     """
-    task, choice = dataclasses.replace(prepared.task, load_data=_let_go, trial=None), prepared.choice
-    held_out = None
-    if task.held_out_data is not None and choice.dataset is None:
-        held_out = as_learnt(task.held_out_data(), prepared.action_space, prepared.run)
+    task, choice = dataclasses.replace(prepared.task, data=_let_go, trial=None), prepared.choice
+    held_out = held_out_of(task) if choice.dataset is None else None
+    if held_out is not None:
+        held_out = as_learnt(held_out, prepared.action_space, prepared.run)
     method = make_method(choice.method, prepared.options, discrete=task.discrete)
     seeds = "one seed" if prepared.run.seeds == 1 else f"{prepared.run.seeds} seeds"
     arms = arms_of(choice, prepared.options, discrete=task.discrete)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from calql.results.arms import arms_of, known_as
+from calql.results.films import WHEN
 from calql.results.metrics import write_atomically
 from calql.runs.artifact import LoadedPolicy, load_policy
 from calql.runs.film import Film, filmed
@@ -20,9 +21,9 @@ from calql.runs.trust import trust_run
 from calql.system.errors import UserError
 from calql.system.run_files import FILM_LIST, FILMS, POLICY_AT_SWITCH
 
-Moment = Literal["before", "after"]
+Checkpoint = Literal["switch", "final"]
 SIZE = 480  # pixels along the shorter side of each picture, at least
-MOMENTS: tuple[Moment, ...] = ("before", "after")
+FILMED: tuple[Checkpoint, ...] = ("switch", "final")
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Take:
     folder: Path  # that its policy is loaded from
     arm: str | None
     seed: int
-    moment: Moment
+    checkpoint: Checkpoint
     title: str
 
     @property
@@ -55,16 +56,19 @@ class FilmedRun:
         config = read_config(folder)
         return cls(folder, config, playing_of(folder, config))
 
-    def takes(self, seeds: Sequence[int], arm: str | None, moments: Sequence[Moment]) -> list[Take]:
-        """The policies that are asked for: seeds row by row, arms and moments beside each other."""
-        there = [moment for moment in moments if moment == "after" or (self.folder / POLICY_AT_SWITCH).is_dir()]
+    def takes(self, seeds: Sequence[int], arm: str | None, checkpoints: Sequence[Checkpoint]) -> list[Take]:
+        """The policies that are asked for: seeds row by row, arms and checkpoints beside each other."""
+        at_switch = (self.folder / POLICY_AT_SWITCH).is_dir()
+        there = [each for each in checkpoints if each == "final" or at_switch]
         if not there:
             raise UserError(
-                "keeps no policy of the moment of the switch: it has not come there, or is a run of before",
+                "keeps no policy of the switch: it has not come there, or is a run of before",
                 where=str(self.folder),
-                mend="film it with --moment after",
+                mend="film it with --checkpoint final",
             )
-        return [self._take(seed, each, moment) for seed in seeds for each in self._arms(arm) for moment in there]
+        return [
+            self._take(seed, each, checkpoint) for seed in seeds for each in self._arms(arm) for checkpoint in there
+        ]
 
     def _arms(self, arm: str | None) -> list[str | None]:
         names = list(arms_of(self.config))
@@ -73,10 +77,10 @@ class FilmedRun:
             raise UserError(f"the run has no arm '{arm}'", where=str(self.folder), mend=mend)
         return [arm] if arm is not None else [*names] or [None]
 
-    def _take(self, seed: int, arm: str | None, moment: Moment) -> Take:
-        folder = self.folder / POLICY_AT_SWITCH if moment == "before" else self.folder
+    def _take(self, seed: int, arm: str | None, checkpoint: Checkpoint) -> Take:
+        folder = self.folder / POLICY_AT_SWITCH if checkpoint == "switch" else self.folder
         label = self._label(arm)
-        return Take(folder, arm, seed, moment, f"{label}, seed {seed}, {moment} fine-tuning")
+        return Take(folder, arm, seed, checkpoint, f"{label}, seed {seed}, {WHEN[checkpoint]}")
 
     def _label(self, arm: str | None) -> str:
         """What people call the arm, where it has a name of its own: CQL is Cal-QL with calibrate=false."""
@@ -110,7 +114,7 @@ def _written(run: FilmedRun, take: Take, place: Path, episode: int, size: int) -
     made = run.film(take, episode=episode, size=size)
     place.mkdir(exist_ok=True)  # not before there is a film: one that draws nothing leaves nothing behind
     path = write_film(place / name, made.pictures, made.rate)
-    entry = {"file": name, "title": take.title, "arm": take.arm or "", "moment": take.moment, "seed": take.seed}
+    entry = {"file": name, "title": take.title, "arm": take.arm or "", "checkpoint": take.checkpoint, "seed": take.seed}
     return path, entry
 
 
@@ -118,4 +122,4 @@ def _parts(take: Take) -> Iterator[str]:
     if take.arm is not None:
         yield "".join(letter if letter.isalnum() or letter in "=._" else "_" for letter in take.arm)
     yield f"seed-{take.seed}"
-    yield take.moment
+    yield take.checkpoint

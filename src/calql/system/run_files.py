@@ -13,14 +13,14 @@ MAPS = "maps.json"  # Q over a plane of states, where the task has one
 PROJECT, ROUNDS = "project.json", "rounds"  # of a project: its ledger, and the folder in which each round is a run
 DATA = "data.npz"  # those that a program gave as a Dataset
 CHECKPOINTS, POLICY, PLOTS, TENSORBOARD = "checkpoints", "policy", "plots", "tensorboard"  # folders
-POLICY_AT_SWITCH = "policy-at-switch"  # as `policy`, of the last moment before the online phase
+POLICY_AT_SWITCH = "policy-at-switch"  # as `policy`, as they were at the end of the offline phase
 BENCHED = "bench.jsonl"  # of a benchmark that keeps its run: a row for each time the run was taken up
 SOAKED = "soak.jsonl"  # likewise of a soak: a row for each sample
 PARTIAL = ".partial"  # ends the name of what is being written, and is written anew after a kill
 FILMS, FILM_LIST = "films", "films.json"  # a folder, and in it what its films show
-MOMENTS = ("switch", "end")  # when Q is compared with returns
+CALIBRATED = ("switch", "end")  # when Q is compared with returns
 
 
-def calibration(moment: str) -> str:
-    """Q against return-to-go at a moment of the run."""
-    return f"calibration-{moment}.npz"
+def calibration(checkpoint: str) -> str:
+    """Q against return-to-go, at one of those."""
+    return f"calibration-{checkpoint}.npz"

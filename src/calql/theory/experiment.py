@@ -122,12 +122,12 @@ def run_experiment(scale: Scale, report: Report = print, workers: int | None = N
     budgets = tuple(max(1, scale.episodes >> n) for n in (4, 3, 2, 1, 0))
     seconds: dict[str, float] = {}
     with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
-        run_jobs = partial(_run_jobs, pool, partial(_compiled, checkpoints=checkpoints, seeds=scale.seeds))
+        run_all = partial(_run_all, pool, partial(_compiled, checkpoints=checkpoints, seeds=scale.seeds))
         with _timed(seconds, "main"):
             problems = {name: _problems(name, scale.instances, scale.episodes) for name in scale.families}
-            curves = _run_curves(problems, scale.episodes, run_jobs, report)
+            curves = _run_curves(problems, scale.episodes, run_all, report)
         with _timed(seconds, "growth"):
-            growth = _run_growth(scale, budgets, curves, run_jobs, report)
+            growth = _run_growth(scale, budgets, curves, run_all, report)
         with _timed(seconds, "quantities"):
             names = [
                 (condition, family, n)
@@ -140,13 +140,13 @@ def run_experiment(scale: Scale, report: Report = print, workers: int | None = N
     return Results(scale, checkpoints, curves, budgets, growth, dict(zip(names, found, strict=True)), seconds)
 
 
-Job = tuple[Instance, Array, int]
-RunJobs = Callable[[Sequence[Job], str, Report], list[Numbers]]
+Simulation = tuple[Instance, Array, int]
+RunAll = Callable[[Sequence[Simulation], str, Report], list[Numbers]]
 _compiled = jax.jit(simulate, static_argnames=("checkpoints", "seeds"))
 
 
 def _run_curves(
-    problems: dict[str, dict[str, list[Instance]]], budget: int, run_jobs: RunJobs, report: Report
+    problems: dict[str, dict[str, list[Instance]]], budget: int, run_all: RunAll, report: Report
 ) -> Numbers:
     """The main part: regret and its split against k, for m_off = K."""
     jobs = [
@@ -155,11 +155,11 @@ def _run_curves(
         for family in problems
         for n, instance in enumerate(problems[family][condition])
     ]
-    done = run_jobs(jobs, "episodes against k", report)
+    done = run_all(jobs, "episodes against k", report)
     return np.stack(done).reshape(len(CONDITIONS), len(problems), -1, *done[0].shape)
 
 
-def _run_growth(scale: Scale, budgets: tuple[int, ...], curves: Numbers, run_jobs: RunJobs, report: Report) -> Numbers:
+def _run_growth(scale: Scale, budgets: tuple[int, ...], curves: Numbers, run_all: RunAll, report: Report) -> Numbers:
     """Final regret for K = m_off in `budgets`; the largest K of the fixed families is the main part's."""
     names = (*scale.families, NEAR_TIES)
     jobs, where = [], []
@@ -174,16 +174,16 @@ def _run_growth(scale: Scale, budgets: tuple[int, ...], curves: Numbers, run_job
                     where.append((c, g, n, b))
     shape = (len(CONDITIONS), len(names), scale.scaling_instances, scale.seeds, len(VARIANTS), len(budgets))
     growth = np.zeros(shape)
-    for (c, g, n, b), result in zip(where, run_jobs(jobs, "growth with K", report), strict=True):
+    for (c, g, n, b), result in zip(where, run_all(jobs, "growth with K", report), strict=True):
         growth[c, g, n, ..., b] = result[..., -1, 0]
     growth[:, : len(scale.families), ..., -1] = curves[:, :, : scale.scaling_instances, ..., -1, 0]
     return growth
 
 
-def _run_jobs(
+def _run_all(
     pool: ThreadPoolExecutor,
     compiled: Callable[..., Array],
-    jobs: Sequence[Job],
+    jobs: Sequence[Simulation],
     title: str,
     report: Report,
 ) -> list[Numbers]:

@@ -19,7 +19,7 @@ from calql.data.inspect import facts
 from calql.data.overview import Episodes, Feature, episodes, features, listed, sample
 from calql.domains.scene import FloorPlan, Scene
 from calql.results import html, interactive
-from calql.results.html import Cell, Grid, row
+from calql.results.html import Grid, TableCell, row
 from calql.system.errors import UserError, unknown
 from calql.views import charts, films
 from calql.views.films import Film
@@ -49,7 +49,7 @@ class Line:
     """A row of the table of episodes."""
 
     episode: int
-    cells: Sequence[Cell]
+    cells: Sequence[TableCell]
     findings: Sequence[int]
 
 
@@ -169,16 +169,16 @@ def _heads(found: Episodes) -> html.Row:
     return row("episode", "return", "steps", *success, "end", "first row")
 
 
-def _cells(dataset: Dataset, found: Episodes, episode: int) -> list[Cell]:
+def _cells(dataset: Dataset, found: Episodes, episode: int) -> list[TableCell]:
     total = found.totals[episode]
     cells = [
-        Cell(f"{total:.6g}", value=f"{total:.9g}" if np.isfinite(total) else ""),
-        Cell(str(found.lengths[episode])),
+        TableCell(f"{total:.6g}", value=f"{total:.9g}" if np.isfinite(total) else ""),
+        TableCell(str(found.lengths[episode])),
     ]
     if found.success is not None:
-        cells.append(Cell("yes" if found.success[episode] else "no"))
+        cells.append(TableCell("yes" if found.success[episode] else "no"))
     end = "terminal" if found.terminal[episode] else "cut"
-    return [*cells, Cell(end), Cell(str(dataset.episode_starts[episode]))]
+    return [*cells, TableCell(end), TableCell(str(dataset.episode_starts[episode]))]
 
 
 def _histograms(found: Episodes) -> list[Any]:
@@ -229,17 +229,17 @@ def _range_table(title: str, values: NDArray[Any], names: Sequence[str]) -> tupl
     measured = features(values[:, :MOST_FEATURES], names[:MOST_FEATURES])
     heads = [
         *row("feature", "least", "1%", "mean", "99%", "largest"),
-        Cell("spread", hint="standard deviation"),
-        Cell("at the ends", hint="share of rows at exactly the least or the largest value"),
+        TableCell("spread", hint="standard deviation"),
+        TableCell("at the ends", hint="share of rows at exactly the least or the largest value"),
     ]
     remark = f"The first {MOST_FEATURES} of {len(names)}." if len(names) > MOST_FEATURES else ""
     return title, remark, Grid(heads, [_range_row(each) for each in measured], sortable=True, name=title.lower())
 
 
-def _range_row(feature: Feature) -> list[Cell]:
+def _range_row(feature: Feature) -> list[TableCell]:
     numbers = (feature.low, feature.from_, feature.mean, feature.to, feature.high, feature.spread)
     return [
-        Cell(feature.name),
-        *(Cell(f"{number:.4g}") for number in numbers),
-        Cell(f"{feature.at_ends:.1%}", value=f"{feature.at_ends:.6g}"),
+        TableCell(feature.name),
+        *(TableCell(f"{number:.4g}") for number in numbers),
+        TableCell(f"{feature.at_ends:.1%}", value=f"{feature.at_ends:.6g}"),
     ]

@@ -19,7 +19,7 @@ from calql.data.store import BuildContext, Recipe, Source
 from calql.domains.adroit.env import HANDS, AdroitBinary
 from calql.domains.adroit.human import HUMAN, cut, human_successes
 from calql.domains.common.parallel import ordered_map
-from calql.domains.common.policies import Policy, load_policy
+from calql.domains.common.policies import StoredPolicy, load_policy
 from calql.domains.common.rollout import episode_rng, stream_of
 
 EXPERT = {
@@ -65,7 +65,7 @@ COMPOSITIONS: dict[str, tuple[str, Composition]] = {
 @dataclass(frozen=True)
 class Rollouts:
     task: str
-    policy: Policy
+    policy: StoredPolicy
     stream: int
     seed: int
     first: int
@@ -81,7 +81,7 @@ def roll_out(job: Rollouts) -> list[Dataset | None]:
     ]
 
 
-def _episode(env: AdroitBinary, policy: Policy, rng: np.random.Generator) -> Dataset | None:
+def _episode(env: AdroitBinary, policy: StoredPolicy, rng: np.random.Generator) -> Dataset | None:
     seen, actions, success = [env.reset(seed=int(rng.integers(2**31)))[0]], [], False
     for _ in range(env.limit):
         actions.append(policy.sample(seen[-1], rng))
@@ -96,7 +96,7 @@ def _episode(env: AdroitBinary, policy: Policy, rng: np.random.Generator) -> Dat
 
 def successful_rollouts(
     task: str,
-    policy: Policy,
+    policy: StoredPolicy,
     context: BuildContext,
     name: str,
     enough: Callable[[int, int], bool],

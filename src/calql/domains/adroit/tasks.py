@@ -12,7 +12,6 @@ from typing import Any
 from calql.data.rewards import RewardRule
 from calql.domains.adroit.env import HANDS, AdroitBinary
 from calql.domains.base import Protocol, Task, success_rate
-from calql.domains.datasets import load
 
 OPTIONS: Mapping[str, Any] = {
     "policy_widths": (512, 512),
@@ -33,7 +32,7 @@ def _task(hand: str, summary: str, online_steps: int) -> Task:
         domain="adroit",
         summary=summary,
         make_env=partial(AdroitBinary, hand),
-        load_data=partial(load, name),
+        data=name,
         episode_limit=HANDS[hand].steps,
         score=success_rate,
         rewards=RewardRule(scale=10.0, shift=5.0, failure=-1.0),

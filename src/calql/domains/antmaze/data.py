@@ -21,7 +21,6 @@ from calql.domains.antmaze.env import (
     EVALUATION_GOALS,
     MAZES,
     AntMazeEnv,
-    Cell,
     Point,
     cells,
     centre,
@@ -29,8 +28,9 @@ from calql.domains.antmaze.env import (
     middle_goal,
     reached,
 )
+from calql.domains.common.mazes import Square
 from calql.domains.common.parallel import ordered_map
-from calql.domains.common.policies import Policy, load_policy
+from calql.domains.common.policies import StoredPolicy, load_policy
 from calql.domains.common.rollout import episode_rng, gather, stream_of
 
 GOAL_POLICY = Source(
@@ -44,12 +44,12 @@ WAYPOINT_SPREAD = 1.0
 
 
 @dataclass(frozen=True)
-class Plan:
+class WalkPlan:
     """Where the trajectories of a set start and what they head for."""
 
     maze: str
-    starts: tuple[Cell, ...] | None  # None: the environment's own start
-    goals: tuple[Cell, ...] | None  # None: always the one evaluation goal
+    starts: tuple[Square, ...] | None  # None: the environment's own start
+    goals: tuple[Square, ...] | None  # None: always the one evaluation goal
     steps: int = 1000
     stops: bool = False  # at the goal, as the environment does
 
@@ -58,33 +58,33 @@ class Plan:
 class Walk:
     """One trajectory to record; its number and the seed decide it."""
 
-    plan: Plan
+    plan: WalkPlan
     policy: str  # its file
     stream: int
     seed: int
     number: int
 
 
-def plan(maze: str, kind: str) -> Plan:
+def plan(maze: str, kind: str) -> WalkPlan:
     """D4RL's sets: 'play' has chosen goals, 'diverse' any free cell; ours: 'narrow', one start to one goal."""
     free = tuple(cells(maze, "0RG"))
     if kind == "play":
-        return Plan(maze, tuple(cells(maze, "0R")), tuple(cells(maze, "G")))
+        return WalkPlan(maze, tuple(cells(maze, "0R")), tuple(cells(maze, "G")))
     if kind == "diverse":
-        return Plan(maze, free, free)
+        return WalkPlan(maze, free, free)
     if kind == "umaze":
-        return Plan(maze, None, (EVALUATION_GOALS[maze],), steps=700)
-    return Plan(maze, None, None, stops=True)
+        return WalkPlan(maze, None, (EVALUATION_GOALS[maze],), steps=700)
+    return WalkPlan(maze, None, None, stops=True)
 
 
 @cache
-def next_cells(maze: str) -> dict[tuple[Cell, Cell], Cell]:
+def next_cells(maze: str) -> dict[tuple[Square, Square], Square]:
     """(where, target) -> the next cell on a shortest path; walls are entries too, as places to leave.
 
     Positions count as the cell whose centre is below them in x and y, so an ant can be "in" a wall.
     """
     free = set(cells(maze, "0RG"))
-    table: dict[tuple[Cell, Cell], Cell] = {}
+    table: dict[tuple[Square, Square], Square] = {}
     for target in free:
         table[target, target] = target
         frontier = [target]
@@ -100,7 +100,7 @@ def next_cells(maze: str) -> dict[tuple[Cell, Cell], Cell]:
     return table
 
 
-def cell_of(xy: NDArray[Any]) -> Cell:
+def cell_of(xy: NDArray[Any]) -> Square:
     """D4RL's rounding: towards the start in x and y."""
     return int(1 + max(xy[1], 1e-4) / CELL), int(1 + max(xy[0], 1e-4) / CELL)
 
@@ -114,7 +114,9 @@ def waypoint(maze: str, xy: NDArray[Any], goal: Point, rng: np.random.Generator)
     return centre(following) + rng.uniform(0.0, WAYPOINT_SPREAD, 2)
 
 
-def act(policy: Policy, maze: str, state: NDArray[Any], goal: Point, rng: np.random.Generator) -> NDArray[np.float32]:
+def act(
+    policy: StoredPolicy, maze: str, state: NDArray[Any], goal: Point, rng: np.random.Generator
+) -> NDArray[np.float32]:
     """The noisy action towards the next waypoint."""
     towards = waypoint(maze, state[:2], goal, rng) - state[:2]
     direction = towards / (np.linalg.norm(towards) + 1e-9) * REACH
@@ -122,7 +124,7 @@ def act(policy: Policy, maze: str, state: NDArray[Any], goal: Point, rng: np.ran
     return np.clip(action + NOISE * rng.standard_normal(8), -1.0, 1.0).astype(np.float32)
 
 
-def trajectory(env: AntMazeEnv, policy: Policy, plan: Plan, rng: np.random.Generator) -> Dataset:
+def trajectory(env: AntMazeEnv, policy: StoredPolicy, plan: WalkPlan, rng: np.random.Generator) -> Dataset:
     """One recorded walk, labelled."""
     goal = middle_goal(plan.maze)
     if plan.goals is not None:
@@ -156,7 +158,7 @@ def record(walk: Walk) -> Dataset:
     return trajectory(AntMazeEnv(walk.plan.maze), load_policy(walk.policy), walk.plan, rng)
 
 
-def build(name: str, plan: Plan, context: BuildContext) -> Dataset:
+def build(name: str, plan: WalkPlan, context: BuildContext) -> Dataset:
     policy = str(context.source(GOAL_POLICY))
     first = Walk(plan, policy, stream_of(name), context.seed, 0)
     jobs = (replace(first, number=number) for number in itertools.count())
@@ -165,7 +167,7 @@ def build(name: str, plan: Plan, context: BuildContext) -> Dataset:
     return replace(made, notes=_notes(plan))
 
 
-def _notes(plan: Plan) -> tuple[str, ...]:
+def _notes(plan: WalkPlan) -> tuple[str, ...]:
     starts = "the start cell" if plan.starts is None else f"{len(plan.starts)} free cells"
     cells_of_goals = len(plan.goals or ())
     goals = f"{cells_of_goals} goal cells" if cells_of_goals > 1 else "the evaluation goal's cell"

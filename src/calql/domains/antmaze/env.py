@@ -14,10 +14,10 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from calql.domains.common.mazes import Square
 from calql.domains.common.simulation import Simulation, mujoco
 from calql.system.errors import unknown
 
-Cell = tuple[int, int]  # row, column
 Point = NDArray[np.float64]  # x, y
 
 CELL = 4.0  # metres
@@ -53,21 +53,21 @@ MAZES: dict[str, tuple[str, ...]] = {
         "111111111111",
     ),
 }
-EVALUATION_GOALS: dict[str, Cell] = {"umaze": (3, 1), "medium": (6, 6), "large": (7, 9)}
+EVALUATION_GOALS: dict[str, Square] = {"umaze": (3, 1), "medium": (6, 6), "large": (7, 9)}
 
 
-def centre(cell: Cell) -> Point:
+def centre(cell: Square) -> Point:
     """Where the middle of a cell is; the start cell (1, 1) is the origin, x grows with the column."""
     row, column = cell
     return np.array([(column - 1) * CELL, (row - 1) * CELL])
 
 
-def cells(maze: str, kinds: str) -> list[Cell]:
+def cells(maze: str, kinds: str) -> list[Square]:
     """The cells whose letter is one of `kinds`."""
     return [(r, c) for r, row in enumerate(MAZES[maze]) for c, kind in enumerate(row) if kind in kinds]
 
 
-def draw_goal(cell: Cell, rng: np.random.Generator) -> Point:
+def draw_goal(cell: Square, rng: np.random.Generator) -> Point:
     """A goal in a cell, off its centre towards growing x and y as D4RL draws it."""
     noise: Point = sum((rng.uniform(0.0, spread, 2) for spread in GOAL_SPREAD), np.zeros(2))
     return centre(cell) + noise

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calql.domains.antmaze.env import CELL, MAZES, cells, centre, middle_goal
+from calql.domains.antmaze.maze import maze
 from calql.domains.antmaze.tasks import TASKS
-from calql.domains.scene import FloorPlan, Scene, walled
+from calql.domains.scene import Scene
 
 POSITIONS = 15  # of the observation; velocities follow
 
@@ -20,12 +19,4 @@ def put(env: Any, observation: NDArray[Any]) -> None:
     env.unwrapped.set_state(recorded[:POSITIONS], recorded[POSITIONS:])
 
 
-@cache
-def plan(maze: str) -> FloorPlan:
-    (start,) = cells(maze, "R")
-    x, y = (float(each) for each in centre(start))
-    goal = middle_goal(maze)
-    return FloorPlan(0, 1, walled(MAZES[maze], lambda at: centre(at).tolist(), CELL), (x, y), (goal[0], goal[1]))
-
-
-SCENES = {task.name: Scene(("x", "y", "height"), plan(task.name.split("-")[1]), put) for task in TASKS}
+SCENES = {task.name: Scene(("x", "y", "height"), maze(task.name.split("-")[1]).plan(), put) for task in TASKS}

@@ -9,12 +9,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from calql.data import Dataset
 from calql.data.rewards import RewardRule
-from calql.domains.antmaze.env import CELL, MAZES, AntMazeEnv, cells, centre, middle_goal
-from calql.domains.base import Protocol, StateMap, Task, success_rate
-from calql.domains.common.planes import over_maze
-from calql.domains.datasets import load
+from calql.domains.antmaze.env import AntMazeEnv
+from calql.domains.antmaze.maze import maze
+from calql.domains.base import Protocol, Task, success_rate
 
 OPTIONS: Mapping[str, Any] = {
     "policy_widths": (256, 256),
@@ -39,25 +37,20 @@ PROTOCOL = Protocol(
 )
 
 
-def state_map(maze: str, data: Dataset) -> StateMap:
-    """A maze as a map of states, with the joints and velocities of the nearest logged step."""
-    return over_maze(data, MAZES[maze], centre, CELL, start=cells(maze, "R")[0], goal=middle_goal(maze))
-
-
-def _task(name: str, maze: str, summary: str, limit: int = 1000) -> Task:
+def _task(name: str, kind: str, summary: str, limit: int = 1000) -> Task:
     return Task(
         name=name,
         domain="antmaze",
         summary=summary,
-        make_env=partial(AntMazeEnv, maze, max_steps=limit),
-        load_data=partial(load, name),
+        make_env=partial(AntMazeEnv, kind, max_steps=limit),
+        data=name,
         episode_limit=limit,
         score=success_rate,  # D4RL's normalised return: 0 to 1, and a success ends the episode with 1
         rewards=RewardRule(scale=10.0, shift=-5.0, failure=0.0),
         protocol=PROTOCOL,
         options=OPTIONS,
         stepping="workers",
-        state_map=partial(state_map, maze),
+        state_map=maze(kind).state_map,
     )
 
 

@@ -7,16 +7,17 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calql.data.dataset import Dataset, concatenate
 from calql.data.store import BuildContext, Recipe
-from calql.domains.cliff_grid.env import LEDGE, MOVES, Cell, CliffGrid, allowed, cells, moved, place
+from calql.domains.cliff_grid.env import LEDGE, MOVES, CliffGrid, allowed, cells, moved, place
+from calql.domains.common.mazes import Square
+from calql.domains.common.rollout import earned
 
 EPISODES, HELD_OUT_EPISODES = 100, 20
 
 
-def distances(grid: tuple[str, ...]) -> dict[Cell, int]:
+def distances(grid: tuple[str, ...]) -> dict[Square, int]:
     """Steps from each cell to the goal on ways that stay on the ledge."""
     queue = deque(cells(grid, "g"))
     found = dict.fromkeys(queue, 0)
@@ -41,7 +42,7 @@ def walks(context: BuildContext, *, masked: bool, episodes: int = EPISODES, purp
     return concatenate(parts, source="cliff-grid")
 
 
-def _walk(env: CliffGrid, rng: np.random.Generator, far: dict[Cell, int]) -> Dataset:
+def _walk(env: CliffGrid, rng: np.random.Generator, far: dict[Square, int]) -> Dataset:
     env.reset(seed=int(rng.integers(2**31)))
     seen, actions, rewards, terminal = [env.cell], [], [], False
     while not terminal:
@@ -65,26 +66,22 @@ def _walk(env: CliffGrid, rng: np.random.Generator, far: dict[Cell, int]) -> Dat
     )
 
 
-def _action(env: CliffGrid, rng: np.random.Generator, far: dict[Cell, int]) -> int:
+def _action(env: CliffGrid, rng: np.random.Generator, far: dict[Square, int]) -> int:
     """Any that is on a shortest way."""
     towards = [far.get(moved(env.grid, env.cell, action), len(far)) for action in range(len(MOVES))]
     return int(rng.choice(np.flatnonzero(np.array(towards) == min(towards))))
 
 
-def successes(dataset: Dataset) -> NDArray[np.bool_]:
-    return np.add.reduceat(dataset.rewards, dataset.episode_starts) > 0
-
-
 def _recipes(name: str, *, masked: bool, summary: str) -> tuple[Recipe, Recipe]:
     made = partial(walks, masked=masked)
     return (
-        Recipe(name, 1, made, summary=summary, success=successes),
+        Recipe(name, 1, made, summary=summary, success=earned),
         Recipe(
             f"{name}-held-out",
             1,
             partial(made, episodes=HELD_OUT_EPISODES, purpose=1),
             summary="the same, never trained on",
-            success=successes,
+            success=earned,
             variant_of=name,
         ),
     )

@@ -12,6 +12,8 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from calql.domains.common.mazes import Square
+
 LEDGE = (
     "s........",
     ".........",
@@ -21,7 +23,6 @@ LEDGE = (
 )
 MOVES = ((0, 1), (-1, 0), (0, -1), (1, 0))  # right, up, left, down, as (row, column)
 
-Cell = tuple[int, int]
 Observation = NDArray[np.float32]
 
 
@@ -38,7 +39,7 @@ class CliffGrid(gymnasium.Env[Observation, int]):
         self.grid, self.masked, self.render_mode = grid, masked, render_mode
         self.observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
         self.action_space = gymnasium.spaces.Discrete(len(MOVES))  # type: ignore[assignment]
-        self.cell: Cell = cells(grid, "s")[0]
+        self.cell: Square = cells(grid, "s")[0]
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -63,22 +64,22 @@ class CliffGrid(gymnasium.Env[Observation, int]):
         return picture.repeat(24, axis=0).repeat(24, axis=1)
 
 
-def cells(grid: tuple[str, ...], marks: str) -> list[Cell]:
+def cells(grid: tuple[str, ...], marks: str) -> list[Square]:
     return [(r, c) for r, row in enumerate(grid) for c, mark in enumerate(row) if mark in marks]
 
 
-def moved(grid: tuple[str, ...], cell: Cell, action: int) -> Cell:
+def moved(grid: tuple[str, ...], cell: Square, action: int) -> Square:
     """Where a move leads; at the edge, nowhere."""
     row, column = cell[0] + MOVES[action][0], cell[1] + MOVES[action][1]
     return (row, column) if 0 <= row < len(grid) and 0 <= column < len(grid[0]) else cell
 
 
-def allowed(grid: tuple[str, ...], cell: Cell) -> NDArray[np.int8]:
+def allowed(grid: tuple[str, ...], cell: Square) -> NDArray[np.int8]:
     """[action]: 1 where a move leads somewhere."""
     return np.array([moved(grid, cell, action) != cell for action in range(len(MOVES))], np.int8)
 
 
-def place(grid: tuple[str, ...], cell: Cell) -> Observation:
+def place(grid: tuple[str, ...], cell: Square) -> Observation:
     """(row, column) of a cell as it is observed."""
     largest = np.array([len(grid) - 1, len(grid[0]) - 1])
     return (2.0 * np.array(cell) / largest - 1.0).astype(np.float32)

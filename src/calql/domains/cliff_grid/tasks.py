@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from calql.data.rewards import RewardRule
-from calql.domains import datasets as recipes
 from calql.domains.base import Protocol, Task, success_rate
 from calql.domains.cliff_grid.env import CliffGrid
 
@@ -44,8 +43,8 @@ def _task(name: str, summary: str, *, masked: bool) -> Task:
         domain="cliff-grid",
         summary=summary,
         make_env=partial(CliffGrid, masked=masked),
-        load_data=partial(recipes.load, name),
-        held_out_data=partial(recipes.load, f"{name}-held-out"),
+        data=name,
+        held_out=f"{name}-held-out",
         episode_limit=EPISODE_LIMIT,
         score=success_rate,
         rewards=RewardRule(),

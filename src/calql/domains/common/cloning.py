@@ -9,7 +9,7 @@ import numpy as np
 import optax
 from numpy.typing import NDArray
 
-from calql.domains.common.policies import Layer, Policy
+from calql.domains.common.policies import Layer, StoredPolicy
 from calql.networks import MLP, Style
 
 WIDTHS = (256, 256)
@@ -26,7 +26,7 @@ def clone(
     noise: float,
     updates: int = UPDATES,
     least_spread: float = 1e-3,
-) -> Policy:
+) -> StoredPolicy:
     """A deterministic policy, tanh(MLP(o)), fitted by least squares; it acts with `noise` before the tanh.
 
     Observations are standardised while fitting; the policy that comes back takes them as they are.
@@ -36,7 +36,7 @@ def clone(
     inputs, targets = jnp.asarray((observations - mean) / spread), jnp.asarray(actions)
     network = _fit(inputs, targets, jax.random.key(seed), updates)
     first, *others = [_layer(layer) for layer in network.hidden]
-    return Policy(
+    return StoredPolicy(
         hidden=(_standardised(first, mean, spread), *others),
         mean=_layer(network.output),
         log_std=np.full(actions.shape[1], np.log(noise), np.float32) if noise > 0.0 else None,

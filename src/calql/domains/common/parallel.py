@@ -18,12 +18,12 @@ from typing import Any, BinaryIO, TypeVar
 
 from calql.system.errors import UserError
 
-Job = TypeVar("Job")
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 def ordered_map(
-    function: Callable[[Job], Result], jobs: Iterable[Job], processes: int
+    function: Callable[[Item], Result], jobs: Iterable[Item], processes: int
 ) -> Generator[Result, None, None]:
     """function(job) for each job, in order; at most two jobs per process are ahead of the reader."""
     if processes <= 1:
@@ -34,7 +34,7 @@ def ordered_map(
     for worker in workers:
         idle.put(worker)
 
-    def run(job: Job) -> Result:
+    def run(job: Item) -> Result:
         worker = idle.get()
         try:
             return worker.call(function, job)

@@ -20,7 +20,7 @@ LOG_STD_RANGE = (-20.0, 2.0)
 
 
 @dataclass(frozen=True)
-class Policy:
+class StoredPolicy:
     """A Gaussian (or deterministic) policy of an MLP; callable on one observation or on a batch."""
 
     hidden: tuple[Layer, ...]
@@ -28,10 +28,6 @@ class Policy:
     log_std: Layer | Array | None  # a head, one vector for all states, or none: deterministic
     activation: str  # "relu" or "tanh"
     squashed: bool  # tanh after sampling
-
-    @property
-    def observation_size(self) -> int:
-        return int((self.hidden[0] if self.hidden else self.mean)[0].shape[0])
 
     @property
     def action_size(self) -> int:
@@ -69,7 +65,7 @@ class Policy:
         return np.tanh(action) if self.squashed else np.clip(action, -1.0, 1.0)
 
 
-def load_policy(path: Path | str) -> Policy:
+def load_policy(path: Path | str) -> StoredPolicy:
     """Read a policy's .npz; its arrays' names tell the layout."""
     try:
         with np.load(path, allow_pickle=False) as stored:
@@ -84,9 +80,9 @@ def load_policy(path: Path | str) -> Policy:
         raise UserError(f"holds no array {problem}, so it is no known policy layout", where=str(path)) from None
 
 
-def _stable_baselines(arrays: Mapping[str, NDArray[Any]]) -> Policy:
+def _stable_baselines(arrays: Mapping[str, NDArray[Any]]) -> StoredPolicy:
     names = sorted(name for name in arrays if name.startswith("actor_latent_pi_") and name.endswith("_weight"))
-    return Policy(
+    return StoredPolicy(
         hidden=tuple(_layer(arrays, name.removesuffix("_weight")) for name in names),
         mean=_layer(arrays, "actor_mu"),
         log_std=_layer(arrays, "actor_log_std"),
@@ -95,7 +91,7 @@ def _stable_baselines(arrays: Mapping[str, NDArray[Any]]) -> Policy:
     )
 
 
-def _d4rl(arrays: Mapping[str, NDArray[Any]]) -> Policy:
+def _d4rl(arrays: Mapping[str, NDArray[Any]]) -> StoredPolicy:
     """rlkit's names. Where a constant `log_std` is stored, the head beside it was never used."""
     names = sorted(name for name in arrays if name.startswith("fc") and name.endswith("_weight"))
     kind = str(arrays.get("output_distribution", "tanh_gaussian"))
@@ -104,7 +100,7 @@ def _d4rl(arrays: Mapping[str, NDArray[Any]]) -> Policy:
         spread = np.asarray(arrays["log_std"], np.float32)
     elif kind != "deterministic":
         spread = _layer(arrays, "last_fc_log_std")
-    return Policy(
+    return StoredPolicy(
         hidden=tuple(_layer(arrays, name.removesuffix("_weight")) for name in names),
         mean=_layer(arrays, "last_fc"),
         log_std=spread,

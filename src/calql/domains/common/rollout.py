@@ -13,21 +13,21 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from calql.data.dataset import Dataset, concatenate
+from calql.data.dataset import Bools, Dataset, concatenate
 from calql.data.store import BuildContext
 from calql.domains.common.parallel import ordered_map
-from calql.domains.common.policies import Policy
+from calql.domains.common.policies import StoredPolicy
 
-Actor = Callable[[NDArray[Any], np.random.Generator], NDArray[Any]]
+Controller = Callable[[NDArray[Any], np.random.Generator], NDArray[Any]]
 Row = tuple[NDArray[Any], NDArray[Any], float, NDArray[Any], bool]  # o, a, r, o', terminal
 
 
 @dataclass(frozen=True)
 class Rollouts:
-    """A chunk of episodes of one actor; every field must be picklable."""
+    """A chunk of episodes of one controller; every field must be picklable."""
 
     make_env: Callable[[], gymnasium.Env[Any, Any]]
-    make_actor: Callable[[int], Actor]  # of the episode's number: a mixture changes with it
+    make_controller: Callable[[int], Controller]  # of the episode's number: a mixture changes with it
     stream: int  # which independent sequence of random numbers
     seed: int
     first: int  # number of the first episode
@@ -35,7 +35,7 @@ class Rollouts:
     max_steps: int = 1000
 
 
-def policy_actor(policy: Policy, episode: int) -> Actor:
+def policy_controller(policy: StoredPolicy, episode: int) -> Controller:
     """Actions sampled from a stored policy, in every episode alike."""
     return policy.sample
 
@@ -56,15 +56,17 @@ def record(job: Rollouts) -> Dataset:
     parts = []
     for episode in range(job.first, job.first + job.count):
         rng = episode_rng(job.seed, job.stream, episode)
-        parts.append(pack(_episode(env, job.make_actor(episode), rng, job.max_steps)))
+        parts.append(pack(_episode(env, job.make_controller(episode), rng, job.max_steps)))
     env.close()
     return concatenate(parts, source="rollouts")
 
 
-def _episode(env: gymnasium.Env[Any, Any], actor: Actor, rng: np.random.Generator, max_steps: int) -> Iterator[Row]:
+def _episode(
+    env: gymnasium.Env[Any, Any], controller: Controller, rng: np.random.Generator, max_steps: int
+) -> Iterator[Row]:
     observation, _ = env.reset(seed=int(rng.integers(2**31)))
     for _ in range(max_steps):
-        action = np.asarray(actor(observation, rng), np.float32)
+        action = np.asarray(controller(observation, rng), np.float32)
         following, reward, terminated, truncated, _ = env.step(action)
         yield observation, action, float(reward), following, bool(terminated)
         if terminated or truncated:
@@ -89,18 +91,23 @@ def pack(rows: Iterator[Row]) -> Dataset:
     )
 
 
+def earned(dataset: Dataset) -> Bools:
+    """Whether each episode was ever paid, where a step pays nothing or 1."""
+    return np.add.reduceat(dataset.rewards, dataset.episode_starts) > 0
+
+
 def collect(
     context: BuildContext,
     name: str,
     make_env: Callable[[], gymnasium.Env[Any, Any]],
-    make_actor: Callable[[int], Actor],
+    make_controller: Callable[[int], Controller],
     size: int,
     *,
     max_steps: int = 1000,
     chunk: int = 4,
 ) -> Dataset:
-    """`size` transitions of an actor's episodes; the last episode is cut where the size is reached."""
-    first = Rollouts(make_env, make_actor, stream_of(name), context.seed, 0, chunk, max_steps)
+    """`size` transitions of a controller's episodes; the last episode is cut where the size is reached."""
+    first = Rollouts(make_env, make_controller, stream_of(name), context.seed, 0, chunk, max_steps)
     jobs = (replace(first, first=index * chunk) for index in itertools.count())
     return gather(ordered_map(record, jobs, context.processes), size, context, name)
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from calql.data.d4rl import from_d4rl_arrays
 from calql.data.dataset import Bools, Dataset, concatenate
 from calql.data.store import BuildContext, Recipe, Source
-from calql.domains.common.rollout import collect, policy_actor
+from calql.domains.common.rollout import collect, policy_controller
 from calql.domains.kitchen.env import TASK_SETS, Kitchen, observation_60, solved
 from calql.system.errors import UserError
 
@@ -117,9 +117,9 @@ def build_with_clone(kind: str, context: BuildContext) -> Dataset:
     )
     size = CLONED_ROLLOUTS * CLONED_STEPS
     name = f"kitchen {kind} clone"
-    actor = partial(policy_actor, policy)
+    controller = partial(policy_controller, policy)
     made = paid_as_demonstrated(
-        collect(context, name, partial(Kitchen, kind), actor, size, max_steps=CLONED_STEPS), kind
+        collect(context, name, partial(Kitchen, kind), controller, size, max_steps=CLONED_STEPS), kind
     )
     note = f"{CLONED_ROLLOUTS} rollouts of a clone, {CLONED_STEPS} steps each; {_satisfied(made)}"
     together = concatenate([demonstrations, made], source=f"kitchen-{kind}-cloned")

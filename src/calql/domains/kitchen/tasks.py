@@ -11,7 +11,6 @@ from typing import Any
 
 from calql.data.rewards import RewardRule
 from calql.domains.base import Protocol, Task, final_reward_share
-from calql.domains.datasets import load
 from calql.domains.kitchen.env import STEPS, Kitchen
 
 OPTIONS: Mapping[str, Any] = {
@@ -41,7 +40,7 @@ def _task(kind: str, summary: str) -> Task:
         domain="kitchen",
         summary=summary,
         make_env=partial(Kitchen, kind),
-        load_data=partial(load, name),
+        data=name,
         episode_limit=STEPS,
         score=final_reward_share(4.0),
         rewards=RewardRule(infinite_tail=True),

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from calql.data.dataset import Dataset, concatenate
 from calql.data.store import BuildContext, Recipe, Source
-from calql.domains.common.policies import Layer, Policy, load_policy
-from calql.domains.common.rollout import Actor, collect, policy_actor
+from calql.domains.common.policies import Layer, StoredPolicy, load_policy
+from calql.domains.common.rollout import Controller, collect, policy_controller
 from calql.domains.locomotion.env import BODIES, EPISODE_LIMIT, Runner
 
 LEVELS = ("random", "medium", "medium-replay", "medium-expert", "expert")
@@ -59,7 +59,7 @@ class RandomActor:
 class Mixture:
     """The policy's action, or with probability `random` a uniform one."""
 
-    policy: Policy
+    policy: StoredPolicy
     random: float
 
     def __call__(self, observation: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
@@ -68,16 +68,16 @@ class Mixture:
         return self.policy.sample(observation, rng)
 
 
-def random_actor(actions: int, episode: int) -> Actor:
+def random_controller(actions: int, episode: int) -> Controller:
     return RandomActor(actions)
 
 
-def mixed_actor(policy: Policy, episode: int) -> Actor:
+def mixed_controller(policy: StoredPolicy, episode: int) -> Controller:
     """Every share of random actions is equally frequent, however many episodes there are."""
     return Mixture(policy, (episode * GOLDEN) % 1.0)
 
 
-def perturbed_actor(policy: Policy, seed: int, episode: int) -> Actor:
+def perturbed_controller(policy: StoredPolicy, seed: int, episode: int) -> Controller:
     """The policy with its weights disturbed, in every episode otherwise and by another share of their spread.
 
     Shares are spread evenly up to `MOST_DISTURBED`. Each episode has a policy of its own that acts alike all along, as
@@ -107,18 +107,20 @@ def _part(body: str, level: str, size: int, context: BuildContext) -> Dataset:
     if level == "random":
         env = make_env()
         count = int(env.action_space.shape[0])  # type: ignore[index]
-        made = collect(context, name, make_env, partial(random_actor, count), size, max_steps=EPISODE_LIMIT, chunk=20)
+        made = collect(
+            context, name, make_env, partial(random_controller, count), size, max_steps=EPISODE_LIMIT, chunk=20
+        )
         return replace(made, notes=("uniform random actions",))
     source = expert_source(body) if level == "expert" else medium_source(body)
     policy = load_policy(context.source(source))
-    made = collect(context, name, make_env, _actor(level, policy, context.seed), size, max_steps=EPISODE_LIMIT)
+    made = collect(context, name, make_env, _controller(level, policy, context.seed), size, max_steps=EPISODE_LIMIT)
     return replace(made, notes=(_note(level, source),))
 
 
-def _actor(level: str, policy: Policy, seed: int) -> Callable[[int], Actor]:
+def _controller(level: str, policy: StoredPolicy, seed: int) -> Callable[[int], Controller]:
     if level == PERTURBED:
-        return partial(perturbed_actor, policy, seed)
-    return partial(mixed_actor if level == "medium-replay" else policy_actor, policy)
+        return partial(perturbed_controller, policy, seed)
+    return partial(mixed_controller if level == "medium-replay" else policy_controller, policy)
 
 
 def _note(level: str, source: Source) -> str:

@@ -12,7 +12,6 @@ from typing import Any
 
 from calql.data.rewards import RewardRule
 from calql.domains.base import NormalisedReturn, Protocol, Task
-from calql.domains.datasets import load
 from calql.domains.locomotion.data import LEVELS
 from calql.domains.locomotion.env import BODIES, EPISODE_LIMIT, Runner
 
@@ -52,7 +51,7 @@ def _task(body: str, level: str) -> Task:
         domain="locomotion",
         summary=f"{BODIES[body].removesuffix('-v4')} running, data of kind {level}",
         make_env=partial(Runner, body),
-        load_data=partial(load, name),
+        data=name,
         episode_limit=EPISODE_LIMIT,
         score=NormalisedReturn(*REFERENCE_RETURNS[body]),
         rewards=RewardRule(),

@@ -31,7 +31,7 @@ def logs_task(
     task = outline(
         name,
         size,
-        load_data=lambda: data,
+        data=lambda: data,
         episode_limit=int(data.episode_lengths.max()),
         score=NormalisedReturn(*logged_range(data)),
         rewards=RewardRule(reward_scale, reward_shift, failure),
@@ -44,7 +44,7 @@ def logs_task(
 def outline(name: str, size: Size = PAPER, **known: Any) -> Task:
     """What options need to know of the task, before its data are read."""
     described: dict[str, Any] = {
-        "load_data": nothing, "episode_limit": 0, "score": NormalisedReturn(0.0, 1.0), "rewards": RewardRule(),
+        "data": nothing, "episode_limit": 0, "score": NormalisedReturn(0.0, 1.0), "rewards": RewardRule(),
     }  # fmt: skip
     return Task(
         name=name,

@@ -108,8 +108,7 @@ class PickPlace(gymnasium.Env[Image, Floats]):
 
     def render(self) -> Image:
         """What the policy sees, ten times as fine."""
-        still = _still(self.state, 10 * SIZE)
-        return _moving(self.state, still).image()
+        return image_of(self.state, 10 * SIZE)
 
     def _repaint(self) -> None:
         self._still = _still(self.state, self.size)

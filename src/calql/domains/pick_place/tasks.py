@@ -9,12 +9,10 @@ see a cost of 1 a step, as IQL and RLPD do there. The rest is this package's cho
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from calql.data.rewards import RewardRule
 from calql.domains.base import Protocol, Task, success_rate
-from calql.domains.datasets import load
 from calql.domains.pick_place.env import STEPS, PickPlace
 
 OPTIONS: Mapping[str, Any] = {
@@ -35,7 +33,7 @@ TASKS = (
         domain="pick-place",
         summary="from images: put an object into a container, beside a distractor",
         make_env=PickPlace,
-        load_data=partial(load, "pick-place"),
+        data="pick-place",
         episode_limit=STEPS,
         score=success_rate,
         rewards=RewardRule(scale=10.0, shift=-5.0, failure=0.0),

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from calql.data.dataset import Dataset, concatenate
 from calql.data.store import BuildContext, Recipe
+from calql.domains.common.mazes import Square
+from calql.domains.common.rollout import earned
 from calql.domains.point_maze.env import GOAL_RADIUS, U_TURN, PointMaze
-
-Cell = tuple[int, int]
+from calql.domains.point_maze.maze import GOAL, START
 
 NARROW_EPISODES = 25  # as many as the Adroit tasks have demonstrations
 DIVERSE_EPISODES = 75
@@ -24,9 +25,9 @@ SPEED = 1.3  # metres per second: unhurried, like a person's demonstration
 REACHED = 0.3  # of a waypoint
 
 
-def shortest_path(maze: tuple[str, ...], start: Cell, goal: Cell) -> list[Cell]:
+def shortest_path(maze: tuple[str, ...], start: Square, goal: Square) -> list[Square]:
     """Free cells from start to goal, both included, by breadth-first search."""
-    came_from: dict[Cell, Cell | None] = {start: None}
+    came_from: dict[Square, Square | None] = {start: None}
     queue = deque([start])
     while queue:
         row, column = cell = queue.popleft()
@@ -34,20 +35,16 @@ def shortest_path(maze: tuple[str, ...], start: Cell, goal: Cell) -> list[Cell]:
             if maze[near[0]][near[1]] != "1" and near not in came_from:
                 came_from[near] = cell
                 queue.append(near)
-    path: list[Cell] = []
-    step: Cell | None = goal
+    path: list[Square] = []
+    step: Square | None = goal
     while step is not None:
         path.append(step)
         step = came_from[step]
     return path[::-1]
 
 
-def free_cells(maze: tuple[str, ...]) -> list[Cell]:
+def free_squares(maze: tuple[str, ...]) -> list[Square]:
     return [(r, c) for r, row in enumerate(maze) for c, cell in enumerate(row) if cell != "1"]
-
-
-def cell_of(maze: tuple[str, ...], mark: str) -> Cell:
-    return next((r, c) for r, row in enumerate(maze) for c, cell in enumerate(row) if cell == mark)
 
 
 def steer(state: NDArray[np.float32], waypoint: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -61,7 +58,7 @@ def steer(state: NDArray[np.float32], waypoint: NDArray[np.float64]) -> NDArray[
 def narrow(context: BuildContext, *, episodes: int = NARROW_EPISODES, purpose: int = 0) -> Dataset:
     """The controller walks from the one start to the one goal, with noise on its actions; every episode succeeds."""
     env = PointMaze()
-    path = shortest_path(U_TURN, cell_of(U_TURN, "r"), cell_of(U_TURN, "g"))
+    path = shortest_path(U_TURN, START, GOAL)
     rng = np.random.default_rng([context.seed, purpose])
     parts = []
     for episode in range(episodes):
@@ -75,7 +72,7 @@ def diverse(context: BuildContext, *, episodes: int = DIVERSE_EPISODES, purpose:
     """From any free cell to any other, again and again; rewards are relabelled for the evaluation goal."""
     env = PointMaze()
     rng = np.random.default_rng([context.seed, purpose])
-    cells = free_cells(U_TURN)
+    cells = free_squares(U_TURN)
     parts = []
     for episode in range(episodes):
         start = cells[rng.integers(len(cells))]
@@ -89,10 +86,10 @@ def diverse(context: BuildContext, *, episodes: int = DIVERSE_EPISODES, purpose:
 
 
 def _walk(
-    env: PointMaze, rng: np.random.Generator, path: list[Cell], noise: float, *, steps: int, stop_at_goal: bool
+    env: PointMaze, rng: np.random.Generator, path: list[Square], noise: float, *, steps: int, stop_at_goal: bool
 ) -> Dataset:
     """Follow the cells of a path; a step is terminal when it ends within reach of the evaluation goal."""
-    options = {"reset_cell": np.array(path[0]), "goal_cell": np.array(cell_of(U_TURN, "g"))}
+    options = {"reset_cell": np.array(path[0]), "goal_cell": np.array(GOAL)}
     state, _ = env.reset(seed=int(rng.integers(2**31)), options=options)
     waypoints = [env.maze.maze.cell_rowcol_to_xy(np.array(cell)) + rng.uniform(-0.15, 0.15, 2) for cell in path]
     states, actions, reached = [state], [], []
@@ -121,22 +118,18 @@ def _walk(
     )
 
 
-def successes(dataset: Dataset) -> NDArray[np.bool_]:
-    return np.add.reduceat(dataset.rewards, dataset.episode_starts) > 0
-
-
 RECIPES = {
     recipe.name: recipe
     for recipe in (
-        Recipe("point-maze-narrow", 1, narrow, summary="one start, one goal, always solved", success=successes),
-        Recipe("point-maze-quick", 1, narrow, summary="the data of point-maze-narrow", success=successes),
-        Recipe("point-maze-diverse", 1, diverse, summary="any start, any goal, relabelled", success=successes),
+        Recipe("point-maze-narrow", 1, narrow, summary="one start, one goal, always solved", success=earned),
+        Recipe("point-maze-quick", 1, narrow, summary="the data of point-maze-narrow", success=earned),
+        Recipe("point-maze-diverse", 1, diverse, summary="any start, any goal, relabelled", success=earned),
         Recipe(
             "point-maze-narrow-held-out",
             1,
             partial(narrow, episodes=HELD_OUT_EPISODES, purpose=2),
             summary="as narrow, never trained on",
-            success=successes,
+            success=earned,
             variant_of="point-maze-narrow",
         ),
         Recipe(
@@ -144,7 +137,7 @@ RECIPES = {
             1,
             partial(diverse, episodes=HELD_OUT_EPISODES, purpose=3),
             summary="as diverse, never trained on",
-            success=successes,
+            success=earned,
             variant_of="point-maze-diverse",
         ),
     )

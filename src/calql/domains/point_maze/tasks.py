@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from calql.data import Dataset
 from calql.data.rewards import RewardRule
-from calql.domains import datasets as recipes
-from calql.domains.base import Protocol, StateMap, Task, success_rate
-from calql.domains.common.planes import Cell, over_maze
-from calql.domains.point_maze.data import cell_of
-from calql.domains.point_maze.env import U_TURN, PointMaze
+from calql.domains.base import Protocol, Task, success_rate
+from calql.domains.point_maze.env import PointMaze
+from calql.domains.point_maze.maze import MAZE
 
 EPISODE_LIMIT = 200
 
@@ -52,18 +45,6 @@ QUICK_PROTOCOL = replace(
 QUICK_OPTIONS: Mapping[str, Any] = {**OPTIONS, "seeds": 3, "batch_size": 64}
 
 
-def centre(cell: Cell) -> NDArray[np.float64]:
-    """Where the middle of a cell of one metre is; the middle of the maze is the origin, y grows upwards."""
-    row, column = cell
-    return np.array([column + 0.5 - len(U_TURN[0]) / 2, len(U_TURN) / 2 - row - 0.5])
-
-
-def state_map(data: Dataset) -> StateMap:
-    """The maze as a map of states."""
-    goal = centre(cell_of(U_TURN, "g"))
-    return over_maze(data, U_TURN, centre, 1.0, start=cell_of(U_TURN, "r"), goal=goal)
-
-
 def _task(
     variety: str, summary: str, *, held_out: str, protocol: Protocol = PROTOCOL, options: Mapping[str, Any] = OPTIONS
 ) -> Task:
@@ -73,14 +54,14 @@ def _task(
         domain="point-maze",
         summary=summary,
         make_env=PointMaze,
-        load_data=partial(recipes.load, name),
-        held_out_data=partial(recipes.load, f"point-maze-{held_out}-held-out"),
+        data=name,
+        held_out=f"point-maze-{held_out}-held-out",
         episode_limit=EPISODE_LIMIT,
         score=success_rate,
         rewards=RewardRule(scale=10.0, shift=-5.0, failure=0.0),
         protocol=protocol,
         options=options,
-        state_map=state_map,
+        state_map=MAZE.state_map,
         films=True,
     )
 

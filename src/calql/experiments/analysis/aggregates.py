@@ -10,7 +10,8 @@ from calql.experiments.analysis.evaluations import Result
 from calql.experiments.names import method_name, method_place
 from calql.experiments.paper.claims import OURS
 from calql.experiments.paper.numbers import Number
-from calql.experiments.tables import Cell, Table
+from calql.experiments.tables import Table
+from calql.results.html import TableCell
 from calql.results.statistics import (
     Estimate,
     Floats,
@@ -52,12 +53,12 @@ def aggregate_table(scores: Scores, number: Number) -> Table | None:
     return Table("aggregates", "Over all tasks", [*heads, f"P({method_name(OURS)} above it)"], rows, note=note)
 
 
-def _row(scores: Scores, method: str, shared: Sequence[str]) -> list[Cell]:
+def _row(scores: Scores, method: str, shared: Sequence[str]) -> list[TableCell]:
     tasks = scores[method]
     own = _matrix(tasks, sorted(tasks))
     return [
-        Cell(method_name(method)),
-        Cell(str(len(tasks)), value=len(tasks)),
+        TableCell(method_name(method)),
+        TableCell(str(len(tasks)), value=len(tasks)),
         _cell(interquartile_mean(own)),
         _cell(mean(own)),
         *([_cell(interquartile_mean(_matrix(tasks, shared)))] if shared else []),
@@ -94,8 +95,8 @@ def _matrix(tasks: Mapping[str, Floats], names: Sequence[str]) -> Floats:
     return np.stack([tasks[name][:seeds] for name in names], axis=1)
 
 
-def _cell(estimate: Estimate | None) -> Cell:
+def _cell(estimate: Estimate | None) -> TableCell:
     if estimate is None:
-        return Cell("")
+        return TableCell("")
     interval = "" if estimate.low is None else f" [{estimate.low:.2f}, {estimate.high:.2f}]"
-    return Cell(f"{estimate.value:.2f}{interval}", value=estimate.value)
+    return TableCell(f"{estimate.value:.2f}{interval}", value=estimate.value)

@@ -15,7 +15,7 @@ from calql.experiments.names import method_place
 from calql.experiments.paper.numbers import Number
 from calql.methods.vocabulary import AVERAGE_Q, AVERAGE_RETURN_TO_GO, BOUND_RATE
 from calql.results.metrics import Row
-from calql.results.runs import Run
+from calql.results.runs import RecordedRun
 from calql.results.statistics import Floats
 from calql.results.summary import SeedSummary, summarise_seed, tolerance_of
 from calql.system.errors import UserError
@@ -43,7 +43,7 @@ class Result:
     scale: str
     finished: bool
     shortened: str  # how, in words
-    run: Run  # its rows, as a run folder would give them
+    run: RecordedRun  # its rows, as a run folder would give them
     provenance: Mapping[str, str]
     paper_offline: int = 0  # updates and steps of the paper's protocol; 0: it has none
     paper_online: int = 0
@@ -118,7 +118,7 @@ def _result(table: Path, first: Mapping[str, str], unordered: list[Row]) -> Resu
         scale=first["scale"],
         finished=finished,
         shortened=first.get("shortened", ""),
-        run=Run(table.parent, config, rows, [], {"finished": finished}, {}),
+        run=RecordedRun(table.parent, config, rows, [], {"finished": finished}, {}),
         provenance={name: first.get(name) or "" for name in PROVENANCE},
         paper_offline=paper_offline,
         paper_online=paper_online,

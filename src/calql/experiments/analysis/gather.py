@@ -23,7 +23,7 @@ from calql.experiments.names import method_called
 from calql.methods import METHODS
 from calql.results.arms import known_as
 from calql.results.metrics import Row, read_rows
-from calql.results.runs import Run, arms_apart
+from calql.results.runs import RecordedRun, arms_apart
 from calql.runs import request
 from calql.runs.request import Choice
 from calql.system.errors import UserError
@@ -115,16 +115,16 @@ def _of_run(config: Path, below: Path) -> Iterator[Row]:
         yield from (what | {k: v for k, v in row.items() if k != "arm"} | around for row in run.rows)
 
 
-def read_kept(config: Path) -> Run:
+def read_kept(config: Path) -> RecordedRun:
     """A run from its config and the files of the same beginning; it ended where a status or its rows say so."""
     start = config.name.removesuffix(CONFIG)
     rows = [row for row in _rows(config.with_name(start + METRICS)) if {"seed", "phase", "score"} <= row.keys()]
     status = config.with_name(start + STATUS)
     described = read_object(config)
     check_parts(described, config)
-    run = Run(config.parent, described, rows, _rows(config.with_name(start + SPEED)), {}, {})
+    run = RecordedRun(config.parent, described, rows, _rows(config.with_name(start + SPEED)), {}, {})
     done = read_object(status) if status.is_file() else {"finished": came_to_its_end(run)}
-    return Run(run.folder, run.config, rows, run.speed, done, {})
+    return RecordedRun(run.folder, run.config, rows, run.speed, done, {})
 
 
 def _rows(path: Path) -> list[Row]:
@@ -135,20 +135,20 @@ def _rows(path: Path) -> list[Row]:
         return [json.loads(line) for line in file]
 
 
-def came_to_its_end(run: Run) -> bool:
+def came_to_its_end(run: RecordedRun) -> bool:
     """Every seed has been evaluated at its planned end."""
     if not run.rows or not run.seeds:
         return False
     return all(_reached(run.of_seed(seed), run) for seed in run.seeds)
 
 
-def _reached(rows: Sequence[Row], run: Run) -> bool:
+def _reached(rows: Sequence[Row], run: RecordedRun) -> bool:
     if run.online_steps:
         return max((row["env_steps"] for row in rows if row["phase"] == "online"), default=0) >= run.online_steps
     return max((row["update"] for row in rows), default=0) >= run.offline_updates
 
 
-def named(run: Run) -> tuple[str, str]:
+def named(run: RecordedRun) -> tuple[str, str]:
     """The method as tables know it, and what else was changed; an arm that is a method of its own is that method."""
     method, changed = str(run.config.get("method")), _changed(run.config)
     title = known_as(run.config, run.arm) if run.arm else ""

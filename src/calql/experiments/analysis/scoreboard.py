@@ -11,7 +11,8 @@ from calql.experiments.analysis.comparison import NUMBERS, Entry
 from calql.experiments.analysis.verdicts import Mark
 from calql.experiments.names import method_name, method_place
 from calql.experiments.paper.numbers import Number, PaperTable
-from calql.experiments.tables import Cell, Table
+from calql.experiments.tables import Table
+from calql.results.html import TableCell
 from calql.results.statistics import Estimate
 
 HEADINGS: Mapping[Number, str] = {"before": "before", "after": "after", "regret": "regret"}
@@ -53,7 +54,7 @@ def board(name: str, title: str, entries: Sequence[Entry], paper: PaperTable, nu
     methods = _methods(entries)
     tasks = dict.fromkeys(entry.task for entry in entries)
     at = {(entry.task, entry.method): entry for entry in entries}
-    body = [[Cell(task), *(_cell(at.get((task, method)), numbers, style) for method in methods)] for task in tasks]
+    body = [[TableCell(task), *(_cell(at.get((task, method)), numbers, style) for method in methods)] for task in tasks]
     foot = _averages(entries, paper, methods, numbers, style)
     if tuple(numbers) == ("before", "after"):
         foot.append(_improvement(entries, methods, style))
@@ -68,12 +69,12 @@ def _methods(entries: Iterable[Entry]) -> list[str]:
     return sorted({entry.method for entry in entries}, key=lambda method: (method_place(method), method))
 
 
-def _cell(entry: Entry | None, numbers: Sequence[Number], style: Style) -> Cell:
+def _cell(entry: Entry | None, numbers: Sequence[Number], style: Style) -> TableCell:
     if entry is None:
-        return Cell("")
+        return TableCell("")
     ours = style.together(numbers, {number: each.value for number, each in entry.ours.items()})
     last = entry.ours.get(numbers[-1])
-    return Cell(
+    return TableCell(
         text=f"{ours} {entry.verdict.mark.sign}".strip(),
         below=style.together(numbers, entry.paper),
         value=None if last is None else last.value,
@@ -84,7 +85,7 @@ def _cell(entry: Entry | None, numbers: Sequence[Number], style: Style) -> Cell:
 
 def _averages(
     entries: Sequence[Entry], paper: PaperTable, methods: Sequence[str], numbers: Sequence[Number], style: Style
-) -> list[list[Cell]]:
+) -> list[list[TableCell]]:
     """A line for each domain of more than one task, and one for all."""
     domains = paper.domains
     groups: dict[str, list[Entry]] = {}
@@ -93,12 +94,12 @@ def _averages(
     groups = {name: group for name, group in groups.items() if len({entry.task for entry in group}) > 1}
     groups["average"] = list(entries)
     return [
-        [Cell(name), *(_average([e for e in group if e.method == method], numbers, style) for method in methods)]
+        [TableCell(name), *(_average([e for e in group if e.method == method], numbers, style) for method in methods)]
         for name, group in groups.items()
     ]
 
 
-def _average(entries: Sequence[Entry], numbers: Sequence[Number], style: Style) -> Cell:
+def _average(entries: Sequence[Entry], numbers: Sequence[Number], style: Style) -> TableCell:
     ran = [entry for entry in entries if entry.ours]
     possible = [entry for entry in entries if entry.paper or entry.ours]
     ours, theirs = _mean_of(ran, numbers, _ours), _mean_of(ran or entries, numbers, _paper)
@@ -106,17 +107,17 @@ def _average(entries: Sequence[Entry], numbers: Sequence[Number], style: Style) 
     undecided = any(entry.verdict.mark is Mark.NOT_DECIDED for entry in ran)
     marked = f"{text} {Mark.NOT_DECIDED.sign}" if undecided else text or Mark.NOT_RUN.sign
     count = f" ({len(ran)} of {len(possible)})" if ran and len(ran) < len(possible) else ""
-    return Cell(marked, style.together(numbers, theirs) + count, value=ours.get(numbers[-1]))
+    return TableCell(marked, style.together(numbers, theirs) + count, value=ours.get(numbers[-1]))
 
 
-def _improvement(entries: Sequence[Entry], methods: Sequence[str], style: Style) -> list[Cell]:
+def _improvement(entries: Sequence[Entry], methods: Sequence[str], style: Style) -> list[TableCell]:
     """Mean score after less mean score before, in points: over the tasks that ran, and the paper's over the same."""
     cells = []
     for method in methods:
         whole = [entry for entry in entries if entry.method == method]
         ran = [entry for entry in whole if entry.ours]
-        cells.append(Cell(_gain(ran, _ours, style) or Mark.NOT_RUN.sign, _gain(ran or whole, _paper, style)))
-    return [Cell("improvement, points"), *cells]
+        cells.append(TableCell(_gain(ran, _ours, style) or Mark.NOT_RUN.sign, _gain(ran or whole, _paper, style)))
+    return [TableCell("improvement, points"), *cells]
 
 
 def _gain(entries: Sequence[Entry], source: Callable[[Entry, Number], float | None], style: Style) -> str:
@@ -152,13 +153,13 @@ def listing(entries: Sequence[Entry], *, hundredths: bool) -> Table:
         heads += [HEADINGS[number], f"{HEADINGS[number]}, paper"] if printed else [HEADINGS[number]]
     body = [
         [
-            Cell(entry.task),
-            Cell(method_name(entry.method)),
-            *([Cell(entry.variant)] if variants else []),
-            Cell(str(entry.seeds) if entry.seeds else "", value=entry.seeds),
+            TableCell(entry.task),
+            TableCell(method_name(entry.method)),
+            *([TableCell(entry.variant)] if variants else []),
+            TableCell(str(entry.seeds) if entry.seeds else "", value=entry.seeds),
             *(cell for number in NUMBERS for cell in _pair(entry, number, style, printed=printed)),
-            Cell(entry.verdict.mark.words, css=f"mark {entry.verdict.mark.css}", hint=entry.verdict.reason),
-            Cell(entry.verdict.reason, css="text"),
+            TableCell(entry.verdict.mark.words, css=f"mark {entry.verdict.mark.css}", hint=entry.verdict.reason),
+            TableCell(entry.verdict.reason, css="text"),
         ]
         for entry in entries
     ]
@@ -172,7 +173,7 @@ def listing(entries: Sequence[Entry], *, hundredths: bool) -> Table:
     return Table("cells", "Cell by cell, with intervals", [*heads, "verdict", "why"], body, note=note)
 
 
-def _pair(entry: Entry, number: Number, style: Style, *, printed: bool) -> list[Cell]:
+def _pair(entry: Entry, number: Number, style: Style, *, printed: bool) -> list[TableCell]:
     ours, paper = entry.ours.get(number), entry.paper.get(number)
-    cells = [Cell(style.estimate(number, ours), value=None if ours is None else ours.value)]
-    return [*cells, Cell(style.number(number, paper), value=paper)] if printed else cells
+    cells = [TableCell(style.estimate(number, ours), value=None if ours is None else ours.value)]
+    return [*cells, TableCell(style.number(number, paper), value=paper)] if printed else cells

@@ -19,7 +19,7 @@ from typing import Any, TextIO
 from calql.experiments.cells import PROVENANCE, Cell
 from calql.experiments.folders import run_folder
 from calql.results.metrics import Row, write_atomically
-from calql.results.runs import Run, read_run
+from calql.results.runs import RecordedRun, read_run
 from calql.system.errors import UserError
 from calql.system.run_files import CONFIG
 
@@ -97,7 +97,7 @@ def _rows(experiment: str, cell: Cell, folder: Path) -> list[Row]:
     return [what | row | around | came_from(run, provenance) for row in run.rows]
 
 
-def planned(run: Run, paper_offline: int, paper_online: int, shortened: str) -> Row:
+def planned(run: RecordedRun, paper_offline: int, paper_online: int, shortened: str) -> Row:
     """How long a run is, how long the paper's, and how it is measured."""
     return {
         "offline_updates": run.offline_updates,
@@ -112,14 +112,14 @@ def planned(run: Run, paper_offline: int, paper_online: int, shortened: str) -> 
     }
 
 
-def minutes_of(run: Run) -> float | None:
+def minutes_of(run: RecordedRun) -> float | None:
     """Wall-clock time of all commands that it took, as far as it was noted: the clock starts anew with each."""
     times = [float(row["elapsed_s"]) for row in run.speed if row.get("elapsed_s") is not None]
     ends = [last for last, following in itertools.pairwise([*times, 0.0]) if following < last]
     return round(sum(ends) / 60.0, 1) if ends else None
 
 
-def came_from(run: Run, provenance: Mapping[str, Any]) -> Row:
+def came_from(run: RecordedRun, provenance: Mapping[str, Any]) -> Row:
     """Code, machine, command and data behind a run."""
     noted = run.config.get("versions")
     versions = noted if isinstance(noted, dict) else {}

@@ -20,8 +20,9 @@ from calql.experiments.cells import CellStatus
 from calql.experiments.names import method_name
 from calql.experiments.pages.renderings import Material, Rendering, find_rendering
 from calql.experiments.paper.matrices import find_experiment
-from calql.experiments.tables import Cell, Table
+from calql.experiments.tables import Table
 from calql.results import charts, figures, html, interactive
+from calql.results.html import TableCell
 from calql.results.metrics import write_atomically
 from calql.results.panels import Sheet
 from calql.system.run_files import REPORT
@@ -116,16 +117,18 @@ def _where_cells_stand(results: Sequence[Result], status: Sequence[CellStatus]) 
     """The state of every cell of this run, and of those with results the code, machine and data behind them."""
     stands = [
         [
-            Cell(each.task), Cell(method_name(each.method)), Cell(each.variant),
-            Cell(each.state, css=f"mark {each.state}"),
-            Cell(f"{each.seconds / 60:.1f}" if each.seconds else "", value=each.seconds or None),
-            Cell("; ".join(text for text in (each.reason, each.shortened) if text), css="text"),
+            TableCell(each.task), TableCell(method_name(each.method)), TableCell(each.variant),
+            TableCell(each.state, css=f"mark {each.state}"),
+            TableCell(f"{each.seconds / 60:.1f}" if each.seconds else "", value=each.seconds or None),
+            TableCell("; ".join(text for text in (each.reason, each.shortened) if text), css="text"),
         ]
         for each in status
     ]  # fmt: skip
     if stands:
         yield Table("states", "Cells", ["task", "method", "variant", "state", "minutes", "remarks"], stands)
-    sources = [[Cell(each.cell), *(Cell(text, css="text") for text in each.provenance.values())] for each in results]
+    sources = [
+        [TableCell(each.cell), *(TableCell(text, css="text") for text in each.provenance.values())] for each in results
+    ]
     if sources:
         heads = ["cell", *(name.replace("_", " ") for name in results[0].provenance)]
         yield Table("provenance", "Code, machine and data", heads, sources)

@@ -24,8 +24,9 @@ from calql.experiments.pages.results_figures import beside_authors, best_cell, d
 from calql.experiments.paper.claims import PAIR
 from calql.experiments.paper.figures import AUTHORS, TASKS
 from calql.experiments.paper.numbers import Number, Published, printed
-from calql.experiments.tables import Cell, Table
+from calql.experiments.tables import Table
 from calql.results import figures
+from calql.results.html import TableCell
 from calql.results.metrics import write_atomically
 from calql.results.statistics import Estimate, Floats
 
@@ -113,7 +114,7 @@ def all_tasks(shown: Sequence[Shown]) -> Table:
     by_task: dict[str, list[Shown]] = {}
     for each in shown:
         by_task.setdefault(each.task, []).append(each)
-    body = [[Cell(task), _lengths(pair), *_beside(pair[0]), *_beside(pair[1])] for task, pair in by_task.items()]
+    body = [[TableCell(task), _lengths(pair), *_beside(pair[0]), *_beside(pair[1])] for task, pair in by_task.items()]
     note = (
         "Scores out of 100, after and regret with the 95% bootstrap interval of the mean over seeds. Below updates + "
         "steps their share of the paper's. The verdict is on after and regret. "
@@ -122,12 +123,12 @@ def all_tasks(shown: Sequence[Shown]) -> Table:
     return Table("tasks", "All tasks", heads, body, note=note)
 
 
-def _lengths(pair: Sequence[Shown]) -> Cell:
+def _lengths(pair: Sequence[Shown]) -> TableCell:
     """What was run, once where both methods have the same; below it, how much that is of the paper's."""
     ran = [_run(each) for each in pair]
     shares = [_shares(each.cell) for each in pair if each.cell is not None]
     seeds = [f"{len(each.cell.result.run.seeds)} seeds" for each in pair if each.cell is not None]
-    return Cell(_whole(ran), ", ".join(_whole(told) for told in (shares, seeds) if told))
+    return TableCell(_whole(ran), ", ".join(_whole(told) for told in (shares, seeds) if told))
 
 
 def _run(each: Shown) -> str:
@@ -141,18 +142,22 @@ def _whole(told: Sequence[str]) -> str:
     return " / ".join(dict.fromkeys(text.replace(" ", GLUE) for text in told))
 
 
-def _beside(each: Shown) -> list[Cell]:
+def _beside(each: Shown) -> list[TableCell]:
     """Scores, regret and verdict; below them the paper's."""
     paper, cell = each.paper, each.cell
     theirs = "" if paper is None else f"paper {_hundred(paper.before)} → {_hundred(paper.after)}".replace(" ", GLUE)
     regret = "" if paper is None or paper.regret is None else f"paper{GLUE}{paper.regret:.2f}"
     if cell is None:
-        return [Cell("-" if theirs else "", theirs), Cell("-" if regret else "", regret), Cell("")]
+        return [TableCell("-" if theirs else "", theirs), TableCell("-" if regret else "", regret), TableCell("")]
     before = cell.estimate("before")
     scores = f"{_hundred(before.value) if before else ''} → {_estimate(cell.estimate('after'), hundredths=True)}"
     cost = _estimate(cell.estimate("regret"), hundredths=False)
     mark = f"{each.verdict.mark.words}{MARK}" if cell.older else str(each.verdict)
-    return [Cell(scores.strip().replace(" ", GLUE), theirs), Cell(cost.replace(" ", GLUE), regret), Cell(mark)]
+    return [
+        TableCell(scores.strip().replace(" ", GLUE), theirs),
+        TableCell(cost.replace(" ", GLUE), regret),
+        TableCell(mark),
+    ]
 
 
 def at_switch(shown: Sequence[Shown]) -> Table:
@@ -166,24 +171,29 @@ def at_switch(shown: Sequence[Shown]) -> Table:
     return Table("switch", "At the switch", heads, body, note=note)
 
 
-def _switch_line(each: Shown, cell: Facts) -> list[Cell]:
+def _switch_line(each: Shown, cell: Facts) -> list[TableCell]:
     depth, q, minutes = cell.estimate("unlearning_depth"), cell.average_q, cell.result.minutes
     return [
-        Cell(each.task),
-        Cell(method_name(each.method) + (MARK if cell.older else "")),
-        Cell(_estimate(depth, hundredths=False)),
-        Cell(cell.recovery()),
-        Cell("" if q is None else f"{q.mean():.0f} ± {_spread(q):.0f}"),
-        Cell("" if cell.return_to_go is None else f"{cell.return_to_go.mean():.0f}"),
-        Cell("" if cell.bound_rate is None else f"{cell.bound_rate.mean():.2f} ± {_spread(cell.bound_rate):.2f}"),
-        Cell("" if minutes is None else f"{minutes:.0f}"),
+        TableCell(each.task),
+        TableCell(method_name(each.method) + (MARK if cell.older else "")),
+        TableCell(_estimate(depth, hundredths=False)),
+        TableCell(cell.recovery()),
+        TableCell("" if q is None else f"{q.mean():.0f} ± {_spread(q):.0f}"),
+        TableCell("" if cell.return_to_go is None else f"{cell.return_to_go.mean():.0f}"),
+        TableCell("" if cell.bound_rate is None else f"{cell.bound_rate.mean():.2f} ± {_spread(cell.bound_rate):.2f}"),
+        TableCell("" if minutes is None else f"{minutes:.0f}"),
     ]
 
 
 def claims(found: Sequence[Finding]) -> Table:
     heads = ["the paper claims", "task", "rows say", "numbers"]
     body = [
-        [Cell(each.claim), Cell(each.task), Cell(each.answer.value + (MARK if each.older else "")), Cell(each.why)]
+        [
+            TableCell(each.claim),
+            TableCell(each.task),
+            TableCell(each.answer.value + (MARK if each.older else "")),
+            TableCell(each.why),
+        ]
         for each in _gathered(found)
     ]
     note = f"Rules: src/calql/experiments/analysis/claims.py. {MARK}: from rows made before a correction."
@@ -215,18 +225,18 @@ def other_methods(cells: Sequence[Facts]) -> Table:
     return Table("methods", "Other methods", heads, [_other_line(best[key]) for key in order])
 
 
-def _other_line(cell: Facts) -> list[Cell]:
+def _other_line(cell: Facts) -> list[TableCell]:
     task, method, variant = cell.result.key
     paper = printed(task, method)
     known = paper is not None and not variant
     theirs = f"{_hundred(paper.before)} → {_hundred(paper.after)}".strip() if known and paper else ""
     return [
-        Cell(task),
-        Cell(f"{method_name(method)} {variant}".strip() + (MARK if cell.older else "")),
-        Cell(_length(cell)),
-        *(Cell(_estimate(cell.estimate(name), hundredths=name != "regret")) for name in ("before", *JUDGED)),
-        Cell("" if theirs == "→" else theirs),
-        Cell(f"{paper.regret:.2f}" if known and paper and paper.regret is not None else ""),
+        TableCell(task),
+        TableCell(f"{method_name(method)} {variant}".strip() + (MARK if cell.older else "")),
+        TableCell(_length(cell)),
+        *(TableCell(_estimate(cell.estimate(name), hundredths=name != "regret")) for name in ("before", *JUDGED)),
+        TableCell("" if theirs == "→" else theirs),
+        TableCell(f"{paper.regret:.2f}" if known and paper and paper.regret is not None else ""),
     ]
 
 
@@ -240,7 +250,7 @@ def sources(cells: Sequence[Facts]) -> Table:
             told = cell.result.provenance
             named = f"{method_name(method)} {variant}".strip()
             texts = (task, named, told["rows"], told["commit"][:7], cell.older, told["command"])
-            body.append([Cell(text) for text in texts])
+            body.append([TableCell(text) for text in texts])
     return Table("sources", "Commands and rows", heads, body)
 
 

@@ -17,9 +17,9 @@ from calql.experiments.cells import Cell
 from calql.experiments.estimate import cost_text, size_of
 from calql.experiments.experiment import Experiment, cells_of
 from calql.experiments.folders import CellProgress, at_work, note_death, prepare, read_progress, status, write_progress
-from calql.experiments.launchers.base import Stop, Tell, workers_of
+from calql.experiments.launchers.base import StopRequest, Tell, workers_of
 from calql.experiments.launchers.launch import kill, launch
-from calql.experiments.launchers.local import LocalEngine
+from calql.experiments.launchers.local import LocalLauncher
 from calql.experiments.launchers.machine import Machine
 from calql.experiments.matrix import Matrix, outcome_text, plan_text
 from calql.experiments.paper.matrices import EXPERIMENTS
@@ -29,12 +29,12 @@ pytestmark = pytest.mark.slow
 
 
 class Noting:
-    """An engine that only notes what it was asked to run."""
+    """A launcher that only notes what it was asked to run."""
 
     def __init__(self) -> None:
         self.asked: list[Cell] = []
 
-    def run(self, root: Path, cells: Sequence[Cell], stop: Stop, tell: Tell) -> None:
+    def run(self, root: Path, cells: Sequence[Cell], stop: StopRequest, tell: Tell) -> None:
         self.asked += cells
 
 
@@ -47,11 +47,11 @@ def _quiet(text: str) -> None: ...
 
 def test_finished_cells_are_not_run_again_and_failed_ones_are(tmp_path: Path) -> None:
     done, failed, new = tiny_cell("cal-ql"), tiny_cell("cql"), tiny_cell("sac")
-    matrix, engine = _matrix(tmp_path, done, failed, new), Noting()
+    matrix, launcher = _matrix(tmp_path, done, failed, new), Noting()
     write_progress(prepare(matrix.cell_root, done), CellProgress("finished"))
     write_progress(prepare(matrix.cell_root, failed), CellProgress("failed", "no reason"))
-    matrix.run(engine, Stop(), _quiet)
-    assert engine.asked == [failed, new]
+    matrix.run(launcher, StopRequest(), _quiet)
+    assert launcher.asked == [failed, new]
     assert outcome_text(matrix.statuses()).splitlines() == [
         "3 cells: 1 finished, 1 failed, 1 not run",
         f"  failed: {failed.id}: no reason",
@@ -61,7 +61,7 @@ def test_finished_cells_are_not_run_again_and_failed_ones_are(tmp_path: Path) ->
 def test_a_failed_cell_does_not_keep_the_others(tmp_path: Path) -> None:
     bad, good = tiny_cell(mixing=7.0), tiny_cell()
     told: list[str] = []
-    LocalEngine(jobs=1).run(tmp_path, [bad, good], Stop(), told.append)
+    LocalLauncher(jobs=1).run(tmp_path, [bad, good], StopRequest(), told.append)
     assert (status(tmp_path, bad).state, status(tmp_path, good).state) == ("failed", "finished")
     assert "--mixing is 7" in status(tmp_path, bad).reason
     assert any("failed" in line and "--mixing is 7" in line for line in told)
@@ -70,8 +70,8 @@ def test_a_failed_cell_does_not_keep_the_others(tmp_path: Path) -> None:
 def test_a_stopped_and_a_killed_cell_go_on_to_the_same_end(tmp_path: Path) -> None:
     cell = tiny_cell(online_steps=1_200)
     folder = prepare(tmp_path / "broken", cell)
-    stop = Stop()
-    running = threading.Thread(target=LocalEngine(jobs=1).run, args=(folder.parent, [cell], stop, _quiet))
+    stop = StopRequest()
+    running = threading.Thread(target=LocalLauncher(jobs=1).run, args=(folder.parent, [cell], stop, _quiet))
     running.start()
     _wait_until(lambda: _checkpoint(folder) > 0)
     stop.asked.set()
@@ -83,8 +83,8 @@ def test_a_stopped_and_a_killed_cell_go_on_to_the_same_end(tmp_path: Path) -> No
     _wait_until(lambda: _checkpoint(folder) > at_stop or process.poll() is not None)
     kill(process)
     assert "goes on when called again" in status(folder.parent, cell).reason
-    LocalEngine(jobs=1).run(folder.parent, [cell], Stop(), _quiet)
-    LocalEngine(jobs=1).run(tmp_path / "whole", [cell], Stop(), _quiet)
+    LocalLauncher(jobs=1).run(folder.parent, [cell], StopRequest(), _quiet)
+    LocalLauncher(jobs=1).run(tmp_path / "whole", [cell], StopRequest(), _quiet)
     assert status(folder.parent, cell).state == "finished"
     assert _metrics(folder) == _metrics(tmp_path / "whole" / cell.id)
 
@@ -148,12 +148,12 @@ def test_a_plan_for_a_cluster_gives_each_cell_its_cards_and_adds_up_hours_and_mo
 
 
 def test_a_deadline_leaves_time_for_checkpoints_and_the_report() -> None:
-    stop = Stop.after(10.0)
+    stop = StopRequest.after(10.0)
     assert not stop
     assert stop.deadline is not None
     assert stop.end is not None
     assert 60 <= stop.end - stop.deadline <= 120
-    assert Stop.after(0.0)
+    assert StopRequest.after(0.0)
 
 
 def _checkpoint(folder: Path) -> int:

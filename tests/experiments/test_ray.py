@@ -14,8 +14,8 @@ from reproduce_cells import tiny_cell
 
 from calql.engine.checkpoint import whole
 from calql.experiments.folders import status
-from calql.experiments.launchers.base import Stop
-from calql.experiments.launchers.ray import RayEngine, pack, unpack
+from calql.experiments.launchers.base import StopRequest
+from calql.experiments.launchers.ray import RayLauncher, pack, unpack
 
 pytestmark = pytest.mark.slow
 
@@ -40,9 +40,9 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 def test_a_cell_whose_node_is_killed_goes_on_elsewhere(cluster: Any, tmp_path: Path) -> None:
     """Nothing is shared: checkpoints travel to the matrix, and from there to the node that goes on."""
     cells = [tiny_cell("cal-ql", online_steps=1_600), tiny_cell("cql", online_steps=1_600)]
-    engine = RayEngine(cluster.address, retries=2, share=False)
+    launcher = RayLauncher(cluster.address, retries=2, share=False)
     told: list[str] = []
-    matrix = threading.Thread(target=engine.run, args=(tmp_path, cells, Stop(), told.append))
+    matrix = threading.Thread(target=launcher.run, args=(tmp_path, cells, StopRequest(), told.append))
     matrix.start()
     _wait_until(lambda: all(_checkpoints(tmp_path / cell.id) for cell in cells) or not matrix.is_alive())
     cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
@@ -67,8 +67,8 @@ def test_cells_share_a_gpu_and_a_folder(tmp_path: Path) -> None:
     node = {"num_cpus": 4, "num_gpus": 1, "object_store_memory": 80_000_000, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args=node)
     cells = [tiny_cell("cal-ql", online_steps=steps) for steps in (400, 401, 402)]
-    engine = RayEngine(cluster.address, gpus=0.5)
-    matrix = threading.Thread(target=engine.run, args=(tmp_path, cells, Stop(), lambda _: None))
+    launcher = RayLauncher(cluster.address, gpus=0.5)
+    matrix = threading.Thread(target=launcher.run, args=(tmp_path, cells, StopRequest(), lambda _: None))
     given: dict[Path, dict[str, str]] = {}  # by the folder that a cell works in
     at_once = 0
     try:

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import types
 import typing
 from collections.abc import Callable
 from pathlib import Path
@@ -226,6 +227,27 @@ def test_every_function_says_what_it_takes_and_gives(name: str) -> None:
     hints = typing.get_type_hints(function)
     assert inspect.getdoc(function)
     assert set(hints) == {*inspect.signature(function).parameters, "return"}
+
+
+def _methods() -> list[tuple[str, str]]:
+    """Of the classes that the package offers, and their properties."""
+    classes = {name: getattr(calql, name) for name in calql.__all__ if inspect.isclass(getattr(calql, name))}
+    kinds = (types.FunctionType, property, classmethod, staticmethod)
+    return [
+        (name, own)
+        for name, kind in classes.items()
+        for own, value in vars(kind).items()
+        if isinstance(value, kinds) and not own.startswith("_")
+    ]
+
+
+@pytest.mark.parametrize(("kind", "name"), _methods())
+def test_every_method_says_what_it_takes_and_gives(kind: str, name: str) -> None:
+    found = inspect.getattr_static(getattr(calql, kind), name)
+    function = found.fget if isinstance(found, property) else getattr(found, "__func__", found)
+    assert inspect.getdoc(function)
+    bare = [own for own in inspect.signature(function).parameters if own not in ("self", "cls")]
+    assert {*bare, "return"} <= set(function.__annotations__)
 
 
 def test_the_package_offers_them() -> None:

@@ -148,7 +148,7 @@ def test_ray_is_asked_for_in_the_same_way(monkeypatch: pytest.MonkeyPatch) -> No
     from calql.experiments.launchers.ray import _ray
 
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(UserError, match=r"--engine ray needs the package ray.*pip install 'calql\[ray\]'"):
+    with pytest.raises(UserError, match=r"--launcher ray needs the package ray.*pip install 'calql\[ray\]'"):
         _ray("auto")
     assert set(LACKS) | {"ray", "submitit", "av"} == set(EXTRAS)  # submitit: tests/experiments/test_slurm.py
 

@@ -16,7 +16,7 @@ from calql.system.errors import UserError
 from calql.system.options import Checked, Count, CountOrZero, NotNegative, Positive, Processes
 
 if TYPE_CHECKING:
-    from calql.experiments.launchers.base import Engine
+    from calql.experiments.launchers.base import Launcher
     from calql.experiments.matrix import Matrix
 
 THEORY = "fig-theory"
@@ -47,7 +47,7 @@ class ReproduceOptions(Checked):
     dry_run: bool = False
     """Print the cells, their size and an estimate of the time, and run nothing."""
     card: str = "NVIDIA H200"
-    """The kind of GPU that --dry-run reckons with for the engines ray and slurm; the rates of others are assumed."""
+    """The kind of GPU that --dry-run reckons with for the launchers ray and slurm; the rates of others are assumed."""
     price: NotNegative | None = None
     """What an hour of a GPU costs, for a total with --dry-run."""
     report_only: bool = False
@@ -56,20 +56,20 @@ class ReproduceOptions(Checked):
     """Run nothing; write tables, figures and report of this results.csv (or .csv.gz), from wherever it came."""
     max_minutes: Positive | None = None
     """Checkpoint all cells, write the report and end before so many minutes have passed."""
-    engine: Literal["local", "ray", "slurm"] = "local"
+    launcher: Literal["local", "ray", "slurm"] = "local"
     """Where cells run: on this machine, on a Ray cluster, or as jobs of Slurm."""
     jobs: Processes | None = None
-    """Engines local and slurm: cells at once (default: what this machine's cores and GPU bear; with Slurm all)."""
+    """Launchers local and slurm: cells at once (default: what this machine's cores and GPU bear; with Slurm all)."""
     address: str = "auto"
-    """Engine ray: the cluster (HOST:PORT, ray://HOST:PORT, or auto for the one this machine belongs to)."""
+    """Launcher ray: the cluster (HOST:PORT, ray://HOST:PORT, or auto for the one this machine belongs to)."""
     gpus: NotNegative = 0.0
-    """Engine ray: share of a GPU for each cell. Engine slurm: GPUs, over which it shares out its seeds. 0: on CPUs."""
+    """Launcher ray: share of a GPU for each cell. Slurm: GPUs, over which it shares out its seeds. 0: on CPUs."""
     cpus: Positive = 1.0
-    """Engines ray and slurm: CPUs for each cell."""
+    """Launchers ray and slurm: CPUs for each cell."""
     retries: CountOrZero = 3
-    """Engines ray and slurm: how often a cell is sent again when its worker is lost or its job's time is up."""
+    """Launchers ray and slurm: how often a cell is sent again when its worker is lost or its job's time is up."""
     slurm: tuple[str, ...] = ()
-    """Engine slurm: options of sbatch as NAME=VALUE, such as time=4:00:00 (needed), partition=gpu and account=lab."""
+    """Launcher slurm: options of sbatch as NAME=VALUE, such as time=4:00:00 (needed), partition=gpu and account=lab."""
 
 
 def run(command: str, words: Sequence[str]) -> int:
@@ -109,14 +109,14 @@ def _theory(options: ReproduceOptions) -> int:
 
 def _matrix(options: ReproduceOptions) -> int:
     from calql.experiments.experiment import cells_of
-    from calql.experiments.launchers.base import Stop
+    from calql.experiments.launchers.base import StopRequest
     from calql.experiments.matrix import Matrix, outcome_text
     from calql.experiments.paper.matrices import find_experiment
     from calql.experiments.reproduce import report
     from calql.experiments.scales import SCALES
 
-    if options.slurm and options.engine != "slurm":
-        raise UserError("--slurm means nothing for --engine " + options.engine, mend="add --engine slurm")
+    if options.slurm and options.launcher != "slurm":
+        raise UserError("--slurm means nothing for --launcher " + options.launcher, mend="add --launcher slurm")
     experiment, scale = find_experiment(options.name, also=(THEORY,)), SCALES[options.scale]
     cells = cells_of(
         experiment,
@@ -129,30 +129,30 @@ def _matrix(options: ReproduceOptions) -> int:
     matrix = Matrix(experiment, scale, cells, Path(options.out))
     if options.dry_run:
         return _dry_run(matrix, options)
-    stop = Stop.after(options.max_minutes)
+    stop = StopRequest.after(options.max_minutes)
     if not options.report_only:
         with stop.on_signals():
-            matrix.run(_engine(options), stop, _tell)
+            matrix.run(_launcher(options), stop, _tell)
     _tell(f"report: {report(matrix)}")
     statuses = matrix.statuses()
     _tell(outcome_text(statuses))
     return int(any(status.state == "failed" for status in statuses))
 
 
-def _engine(options: ReproduceOptions) -> Engine:
-    if options.engine == "ray":
-        from calql.experiments.launchers.ray import RayEngine
+def _launcher(options: ReproduceOptions) -> Launcher:
+    if options.launcher == "ray":
+        from calql.experiments.launchers.ray import RayLauncher
 
-        return RayEngine(options.address, cpus=options.cpus, gpus=options.gpus, retries=options.retries)
-    if options.engine == "slurm":
-        from calql.experiments.launchers.slurm import SlurmEngine
+        return RayLauncher(options.address, cpus=options.cpus, gpus=options.gpus, retries=options.retries)
+    if options.launcher == "slurm":
+        from calql.experiments.launchers.slurm import SlurmLauncher
 
-        return SlurmEngine(
+        return SlurmLauncher(
             options.slurm, cpus=options.cpus, gpus=options.gpus, jobs=options.jobs, retries=options.retries
         )
-    from calql.experiments.launchers.local import LocalEngine
+    from calql.experiments.launchers.local import LocalLauncher
 
-    return LocalEngine(options.jobs)
+    return LocalLauncher(options.jobs)
 
 
 def _dry_run(matrix: Matrix, options: ReproduceOptions) -> int:
@@ -160,7 +160,7 @@ def _dry_run(matrix: Matrix, options: ReproduceOptions) -> int:
     from calql.experiments.matrix import plan_text
 
     machine, count = this_machine(), len(matrix.cells)
-    if options.engine == "local":
+    if options.launcher == "local":
         print(plan_text(matrix, machine, min(options.jobs or machine.jobs, count), price=options.price))
         return 0
     cards = tuple(map(str, range(math.ceil(options.gpus))))  # a share of a GPU is reckoned as a whole one

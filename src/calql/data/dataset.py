@@ -140,6 +140,7 @@ class Dataset:
 
     @property
     def episode_lengths(self) -> Ints:
+        """Steps of each episode."""
         return self.episode_ends - self.episode_starts + 1
 
     def episodes(self) -> Iterator[slice]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from calql.domains.registry import Task, get_task
 from calql.experiments.experiment import Arm, Experiment, cells_of
-from calql.experiments.launchers.base import Stop, Tell
+from calql.experiments.launchers.base import StopRequest, Tell
 from calql.experiments.launchers.here import Here
 from calql.experiments.matrix import Matrix
 from calql.experiments.scales import Scale, at_most
@@ -72,7 +72,7 @@ def compare(
     has them, above what this comparison sets.
     """
     matrix = matrix_of(folder, methods, task=task, **options)
-    matrix.run(Here(watching), Stop(), tell)
+    matrix.run(Here(watching), StopRequest(), tell)
     chosen = [cell.method for cell in matrix.cells]
     report = write_report([matrix.root / name for name in chosen], matrix.root / REPORT)
     _write_verdicts(matrix.root, chosen, task)

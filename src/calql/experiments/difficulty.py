@@ -20,7 +20,7 @@ from calql.data.store import COLUMNS, Recipe
 from calql.data.store import folder as stored
 from calql.domains import datasets as recipes
 from calql.experiments.experiment import Arm, Experiment, cells_of
-from calql.experiments.launchers.base import Stop
+from calql.experiments.launchers.base import StopRequest
 from calql.experiments.launchers.here import Here
 from calql.experiments.matrix import Matrix
 from calql.experiments.paper.claims import PAIR
@@ -100,7 +100,7 @@ def measure(name: str, cloning: Cloning, root: Path, watching: life.Watching = l
     if cloning.size is not None:
         recipes.load(name, size=cloning.size)  # builds it: a part of a set is named by its file
     matrix = matrix_of(recipe, cloning, root)
-    matrix.run(Here(watching), Stop(), lambda _: None)
+    matrix.run(Here(watching), StopRequest(), lambda _: None)
     (cell,) = matrix.cells
     run, data = read_run(root / cell.home), recipes.load(name, size=cloning.size)
     return _counted(recipe, data, cloning, summarise(run).values("before"), run.config)

@@ -11,7 +11,7 @@ from calql.experiments.cells import STAND_IN, Cell, CellStatus
 from calql.experiments.estimate import Size, assumptions, cost_text, size_of
 from calql.experiments.experiment import Experiment
 from calql.experiments.folders import progress_of, status
-from calql.experiments.launchers.base import Engine, Stop, Tell
+from calql.experiments.launchers.base import Launcher, StopRequest, Tell
 from calql.experiments.launchers.machine import Machine
 from calql.experiments.scales import Scale
 
@@ -38,13 +38,13 @@ class Matrix:
         """Where the table and the report go."""
         return self.root / f"{self.experiment.name}-{self.scale.name}"
 
-    def run(self, engine: Engine, stop: Stop, tell: Tell) -> None:
+    def run(self, launcher: Launcher, stop: StopRequest, tell: Tell) -> None:
         """Every cell that is not finished, each at most once; a failed one is tried again."""
         left = [cell for cell in self.cells if progress_of(self.cell_root, cell).state != "finished"]
         tell(f"{self.experiment.name}, scale {self.scale.name} ({self.scale.how})")
         tell(f"  {len(self.cells)} cells, {len(self.cells) - len(left)} finished before")
         if left:
-            engine.run(self.cell_root, left, stop, tell)
+            launcher.run(self.cell_root, left, stop, tell)
 
     def statuses(self) -> list[CellStatus]:
         return [status(self.cell_root, cell) for cell in self.cells]

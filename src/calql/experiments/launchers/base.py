@@ -1,4 +1,4 @@
-"""What every engine does: bring cells to their end, or as far as it may, and leave the rest to their folders."""
+"""What every launcher does: bring cells to their end, or as far as it may, and leave the rest to their folders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GRACE_S = 180.0  # for checkpoints, where no deadline presses; beyond it a cell 
 
 
 @dataclass
-class Stop:
+class StopRequest:
     """Asked for by a signal, or by the clock."""
 
     deadline: float | None = None  # of time.monotonic, when cells are told to stop
@@ -31,7 +31,7 @@ class Stop:
     asked: threading.Event = field(default_factory=threading.Event)
 
     @classmethod
-    def after(cls, minutes: float | None) -> Stop:
+    def after(cls, minutes: float | None) -> StopRequest:
         if minutes is None:
             return cls()
         end = time.monotonic() + 60.0 * minutes
@@ -62,10 +62,10 @@ class Stop:
                 signal.signal(number, handler)
 
 
-class Engine(Protocol):
+class Launcher(Protocol):
     """Where cells run."""
 
-    def run(self, root: Path, cells: Sequence[Cell], stop: Stop, tell: Tell) -> None:
+    def run(self, root: Path, cells: Sequence[Cell], stop: StopRequest, tell: Tell) -> None:
         """Returns when no cell can go further; a cell that fails does not keep the others."""
         ...
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from calql.experiments.cells import Cell
-from calql.experiments.launchers.base import Stop, Tell
+from calql.experiments.launchers.base import StopRequest, Tell
 from calql.experiments.training import train_cell
 from calql.runs import life
 from calql.runs.stops import Stopped
@@ -18,7 +18,7 @@ class Here:
     def __init__(self, watching: life.Watching) -> None:
         self._watching = watching
 
-    def run(self, root: Path, cells: Sequence[Cell], stop: Stop, tell: Tell) -> None:
+    def run(self, root: Path, cells: Sequence[Cell], stop: StopRequest, tell: Tell) -> None:
         for number, cell in enumerate(cells, start=1):
             if stop:
                 return

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from calql.experiments.cells import Cell
 from calql.experiments.folders import note_death, prepare
-from calql.experiments.launchers.base import Reporter, Stop, Tell, workers_of
+from calql.experiments.launchers.base import Reporter, StopRequest, Tell, workers_of
 from calql.experiments.launchers.launch import kill, launch
 from calql.experiments.launchers.machine import Machine, this_machine
 
@@ -18,22 +18,22 @@ POLL_S = 0.1
 
 
 @dataclass
-class Job:
+class RunningCell:
     cell: Cell
     folder: Path
     process: subprocess.Popen[bytes]
     gpu: str | None
 
 
-class LocalEngine:
+class LocalLauncher:
     """Fills this machine; `jobs` cells at once."""
 
     def __init__(self, jobs: int | None = None, machine: Machine | None = None) -> None:
         self.machine = machine or this_machine()
         self.jobs = jobs or self.machine.jobs
 
-    def run(self, root: Path, cells: Sequence[Cell], stop: Stop, tell: Tell) -> None:
-        waiting, jobs = list(cells), list[Job]()
+    def run(self, root: Path, cells: Sequence[Cell], stop: StopRequest, tell: Tell) -> None:
+        waiting, jobs = list(cells), list[RunningCell]()
         reporter = Reporter(root, len(waiting), tell)
         at_once = min(self.jobs, max(len(waiting), 1))
         try:
@@ -50,19 +50,19 @@ class LocalEngine:
             for job in jobs:
                 kill(job.process)
 
-    def _free_gpu(self, jobs: Sequence[Job]) -> str | None:
+    def _free_gpu(self, jobs: Sequence[RunningCell]) -> str | None:
         """The GPU with the fewest cells on it."""
         in_use = [job.gpu for job in jobs]
         return min(self.machine.gpus, key=in_use.count, default=None)
 
-    def _start(self, root: Path, cell: Cell, at_once: int, gpu: str | None) -> Job:
+    def _start(self, root: Path, cell: Cell, at_once: int, gpu: str | None) -> RunningCell:
         folder = prepare(root, cell)
         workers = workers_of(cell, self.machine.cores // at_once, on_gpu=gpu is not None)
         sharing = -(-at_once // max(len(self.machine.gpus), 1))
         process = launch(folder, workers=workers, gpu=gpu, sharing=sharing)
-        return Job(cell, folder, process, gpu)
+        return RunningCell(cell, folder, process, gpu)
 
-    def _reap(self, jobs: Sequence[Job], reporter: Reporter) -> list[Job]:
+    def _reap(self, jobs: Sequence[RunningCell], reporter: Reporter) -> list[RunningCell]:
         """Jobs that go on; those that ended are reported."""
         for job in jobs:
             if job.process.poll() is not None:
@@ -70,7 +70,7 @@ class LocalEngine:
                 reporter.ended(job.cell)
         return [job for job in jobs if job.process.returncode is None]
 
-    def _end(self, jobs: Sequence[Job], grace_s: float, reporter: Reporter) -> None:
+    def _end(self, jobs: Sequence[RunningCell], grace_s: float, reporter: Reporter) -> None:
         for job in jobs:
             job.process.terminate()
         until = time.monotonic() + grace_s

@@ -24,7 +24,7 @@ from uuid import uuid4
 from calql.engine.checkpoint import whole
 from calql.experiments.cells import RUN, Cell
 from calql.experiments.folders import CellProgress, note_death, prepare, read_progress, write_progress
-from calql.experiments.launchers.base import Reporter, Stop, Tell, workers_of
+from calql.experiments.launchers.base import Reporter, StopRequest, Tell, workers_of
 from calql.experiments.launchers.launch import kill, launch
 from calql.system.errors import UserError
 from calql.system.extras import extra
@@ -35,7 +35,7 @@ TAKEOVER_S = 60.0  # a cell whose worker was lost notices by itself, and leaves 
 Snapshot = bytes | None
 
 
-class RayEngine:
+class RayLauncher:
     """Sends cells to an existing cluster; `gpus` and `cpus` are what one cell takes of a node."""
 
     def __init__(
@@ -44,7 +44,7 @@ class RayEngine:
         self.address, self.cpus, self.gpus, self.retries = address, cpus, gpus, retries
         self.share = share  # use a shared file system where there is one
 
-    def run(self, root: Path, cells: Sequence[Cell], stop: Stop, tell: Tell) -> None:
+    def run(self, root: Path, cells: Sequence[Cell], stop: StopRequest, tell: Tell) -> None:
         ray = _ray(self.address)
         reporter = Reporter(root, len(cells), tell)
         root.mkdir(parents=True, exist_ok=True)
@@ -210,7 +210,7 @@ def _checkpoints(folder: Path) -> frozenset[str]:
 
 
 def _ray(address: str) -> Any:
-    ray: Any = extra("ray", "--engine ray")
+    ray: Any = extra("ray", "--launcher ray")
     if not ray.is_initialized():
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)

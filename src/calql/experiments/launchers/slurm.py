@@ -18,7 +18,7 @@ from typing import Any
 
 from calql.experiments.cells import Cell
 from calql.experiments.folders import CellProgress, held, note_death, prepare, read_progress, write_progress
-from calql.experiments.launchers.base import Reporter, Stop, Tell, workers_of
+from calql.experiments.launchers.base import Reporter, StopRequest, Tell, workers_of
 from calql.experiments.launchers.launch import kill, launch
 from calql.system.errors import UserError
 from calql.system.extras import extra
@@ -30,7 +30,7 @@ TAKEOVER_S = 60.0  # a cell whose job was lost notices by itself, and leaves its
 JOBS = ".slurm"  # below the folder of the cells: what was submitted, and what the jobs said
 
 
-class SlurmEngine:
+class SlurmLauncher:
     """Submits cells as one array; `asked` are options of sbatch, `cpus` and `gpus` what one cell takes of a node."""
 
     def __init__(
@@ -43,13 +43,13 @@ class SlurmEngine:
         retries: int = 3,
         cluster: str = "slurm",
     ) -> None:
-        require(gpus == int(gpus), "gpus", gpus, "a whole number with --engine slurm: its jobs do not share a GPU")
+        require(gpus == int(gpus), "gpus", gpus, "a whole number with --launcher slurm: its jobs do not share a GPU")
         self.cpus, self.gpus, self.jobs, self.retries = math.ceil(cpus), int(gpus), jobs, retries
         self.asked = options_of_sbatch(asked)
         self.minutes = minutes_of(str(self.asked.pop("time")))
         self.cluster = cluster  # "local" runs jobs as processes of this machine: to try things out
 
-    def run(self, root: Path, cells: Sequence[Cell], stop: Stop, tell: Tell) -> None:
+    def run(self, root: Path, cells: Sequence[Cell], stop: StopRequest, tell: Tell) -> None:
         executor, reporter = self._executor(root / JOBS), Reporter(root, len(cells), tell)
         jobs = self._send(executor, [(cell, prepare(root, cell)) for cell in cells])
         number = str(jobs[0].job.job_id).partition("_")[0]
@@ -63,7 +63,7 @@ class SlurmEngine:
             _end(jobs, stop.grace_s, reporter)
 
     def _executor(self, folder: Path) -> Any:
-        submitit: Any = extra("submitit", "--engine slurm")
+        submitit: Any = extra("submitit", "--launcher slurm")
         try:
             made = submitit.AutoExecutor(folder, self.cluster, **{f"{self.cluster}_max_num_timeout": self.retries})
             made.update_parameters(
@@ -81,7 +81,7 @@ class SlurmEngine:
             raise UserError(f"this is no machine of a Slurm cluster ({error})", mend=mend) from None
         return made
 
-    def _send(self, executor: Any, cells: Sequence[tuple[Cell, Path]]) -> list[Job]:
+    def _send(self, executor: Any, cells: Sequence[tuple[Cell, Path]]) -> list[SubmittedCell]:
         """Several of them as one array."""
         tasks = [CellJob(str(folder), workers_of(cell, self.cpus, on_gpu=self.gpus > 0)) for cell, folder in cells]
         try:
@@ -90,9 +90,9 @@ class SlurmEngine:
         except subprocess.CalledProcessError as error:
             said = str(error.stderr or error.output or error).strip().splitlines()[-1]
             raise UserError(f"sbatch refused the jobs ({said})", mend="change --slurm, --gpus or --cpus") from None
-        return [Job(cell, folder, job) for (cell, folder), job in zip(cells, sent, strict=True)]
+        return [SubmittedCell(cell, folder, job) for (cell, folder), job in zip(cells, sent, strict=True)]
 
-    def _goes_on(self, executor: Any, job: Job, reporter: Reporter, tell: Tell) -> bool:
+    def _goes_on(self, executor: Any, job: SubmittedCell, reporter: Reporter, tell: Tell) -> bool:
         """Look at a job; False once its cell has come to an end."""
         if not job.job.done():
             return True
@@ -111,7 +111,7 @@ class SlurmEngine:
 
 
 @dataclass
-class Job:
+class SubmittedCell:
     cell: Cell
     folder: Path
     job: Any  # submitit's
@@ -142,10 +142,10 @@ class CellJob:
             while self._process.poll() is None and time.monotonic() < until:
                 time.sleep(POLL_S)
             kill(self._process)
-        return extra("submitit", "--engine slurm").helpers.DelayedSubmission(CellJob(self.folder, self.workers))
+        return extra("submitit", "--launcher slurm").helpers.DelayedSubmission(CellJob(self.folder, self.workers))
 
 
-def _end(jobs: Sequence[Job], grace_s: float, reporter: Reporter) -> None:
+def _end(jobs: Sequence[SubmittedCell], grace_s: float, reporter: Reporter) -> None:
     """Jobs are cancelled, upon which cells that have begun checkpoint."""
     for job in jobs:
         job.job.cancel(check=False)

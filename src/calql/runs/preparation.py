@@ -161,8 +161,8 @@ def scaled(asked: RewardRule, fitted: RewardRule) -> list[str]:
         return []
     return [
         f"rewards are multiplied by {fitted.scale:.4g}, so that the largest logged return is {asked.largest_return:g}: "
-        "the size that the weight of the regulariser is meant for. Q-values and returns-to-go are in these units, "
-        "scores in yours; --reward-scale 1 leaves rewards as they are"
+        "the size that the weight of the regulariser is meant for. Q-values and returns-to-go are in these units, all "
+        "else is in yours; --reward-scale 1 leaves rewards as they are"
     ]
 
 

@@ -185,9 +185,8 @@ def _running_away(run: RecordedRun, summary: Summary) -> Iterator[Finding]:
         first = min(alarms, key=lambda alarm: alarm.update)
         of_seed = f"of seed {first.seed} " if several else ""
         told = remedies(first.signal, run.of_seed(first.seed), run.config.get("options") or {}, watch.width)
-        yield Finding(
-            "problem", f"{title}{who}", f"First noticed {of_seed}when {first.text}; {text}{named} {told}".strip()
-        )
+        noticed = f"First noticed {of_seed}when {first.text}; {text}{named}"
+        yield Finding("problem", f"{title}{who}", f"{noticed} {told}".strip())
 
 
 def _few(run: RecordedRun, summary: Summary) -> Iterator[Finding]:

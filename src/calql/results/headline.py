@@ -114,13 +114,9 @@ def _end(summary: Summary) -> Number:
 def _aside(scored: Sequence[tuple[str, Summary]], count: int) -> str:
     """Which runs do not compare, or not in everything."""
     offline, left_out = [name for name, each in scored if not each.fine_tunes], count - len(scored)
-    have = "has" if len(offline) == 1 else "have"
-    text = (
-        f" {_in_a_row(offline)} {have} no online phase: ranked by the score at the end of training offline."
-        if offline
-        else ""
-    )
-    return text + (f" {left_out} of {count} runs left out: not finished, or without a score." if left_out else "")
+    whose = "has no online phase: ranked by its" if len(offline) == 1 else "have no online phase: ranked by their"
+    text = f" {_in_a_row(offline)} {whose} score after training offline." if offline else ""
+    return f"{text} {left_out} of {count} runs left out: not finished, or without a score." if left_out else text
 
 
 def _in_a_row(names: Sequence[str]) -> str:

@@ -95,11 +95,8 @@ def score(runs: Runs) -> Sequence[Panel]:
 def values(runs: Runs) -> Sequence[Panel]:
     """Of runs without an environment: what the policy would earn by fitted Q evaluation, beside what was logged."""
     panel = runs.panel("Value by fitted Q evaluation", column(FQE_VALUE))
-    return (
-        [replace(panel, lines=[*panel.lines, *runs.references(FQE_VALUE, BEHAVIOUR_VALUE, LOGGED)])]
-        if panel.lines
-        else []
-    )
+    references = runs.references(FQE_VALUE, BEHAVIOUR_VALUE, LOGGED)
+    return [replace(panel, lines=[*panel.lines, *references])] if panel.lines else []
 
 
 def price(runs: Runs) -> Sequence[Panel]:
@@ -111,11 +108,8 @@ def price(runs: Runs) -> Sequence[Panel]:
 def q_values(runs: Runs) -> Sequence[Panel]:
     """Average Q on logged data against the average return-to-go of the same data."""
     panel = runs.panel("Average Q on logged data", column(AVERAGE_Q))
-    return (
-        [replace(panel, lines=[*panel.lines, *runs.references(AVERAGE_Q, AVERAGE_RETURN_TO_GO, REFERENCE)])]
-        if panel.lines
-        else []
-    )
+    references = runs.references(AVERAGE_Q, AVERAGE_RETURN_TO_GO, REFERENCE)
+    return [replace(panel, lines=[*panel.lines, *references])] if panel.lines else []
 
 
 def calibration(runs: Runs) -> Sequence[Panel]:

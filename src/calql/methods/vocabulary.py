@@ -57,6 +57,11 @@ class Meaning(NamedTuple):
     adapted: Adapted | None = None
 
 
+FIXED_WEIGHT = (
+    "--no-dual --conservative-weight W (a W of 5 suits returns of up to 100, a smaller one smaller returns; "
+    "--reward-scale scales them)"
+)
+
 METRICS: dict[str, Meaning] = {
     AVERAGE_Q: Meaning(
         "mean Q of a fixed sample of logged pairs, at the evaluation", "return", "values", "Average Q", "value"
@@ -116,7 +121,7 @@ METRICS: dict[str, Meaning] = {
         "regulariser",
         "Conservative weight α′",
         steers=True,
-        adapted=Adapted("conservative_gap", "gap", "--no-dual --conservative-weight W with a small W, such as 0.1"),
+        adapted=Adapted("conservative_gap", "gap", FIXED_WEIGHT),
     ),
     "td_loss": Meaning("mean squared TD error of the critics", "squared return", "learning", "TD loss", "td error"),
     "value_loss": Meaning(

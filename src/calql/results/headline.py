@@ -116,7 +116,8 @@ def _aside(scored: Sequence[tuple[str, Summary]], count: int) -> str:
     offline, left_out = [name for name, each in scored if not each.fine_tunes], count - len(scored)
     whose = "has no online phase: ranked by its" if len(offline) == 1 else "have no online phase: ranked by their"
     text = f" {_in_a_row(offline)} {whose} score after training offline." if offline else ""
-    return f"{text} {left_out} of {count} runs left out: not finished, or without a score." if left_out else text
+    aside = f" {left_out} of {count} runs left out: not finished, or without a score to rank by."
+    return text + (aside if left_out else "")
 
 
 def _in_a_row(names: Sequence[str]) -> str:

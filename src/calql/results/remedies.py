@@ -36,7 +36,7 @@ def _missed(name: str, adapted: Adapted, rows: Sequence[Row], options: Mapping[s
 
 def _in_words(name: str, adapted: Adapted, rows: Sequence[Row], options: Mapping[str, Any], width: float) -> str:
     weights, gap = _numbers(rows, name), _numbers(rows, adapted.metric)[-1]
-    rose = f"rose from {_short(weights[0])} to" if len(weights) > 1 else "is"
+    rose = f"rose from {_short(weights[0])} to" if weights[-1] > weights[0] else "is"
     asked = f"{adapted.metric} stands at {_short(gap)}, --{adapted.asked} asks for {options[adapted.asked]:g}"
     beside = f" where possible returns span {width:.4g}" if width else ""
     return f"{name} {rose} {_short(weights[-1])} and its target is not reached: {asked}{beside}."

@@ -123,7 +123,7 @@ def make_ready(
         vary=as_text(vary),
         **own,
     )
-    request.require_options(choice, options, also=(*CHOSEN, *train.__kwdefaults__))
+    request.require_options(choice, options, also=(*CHOSEN, *(train.__kwdefaults__ or ())))
     prepared = preparation.prepare_choice(choice, options, env=env, data=data, probe=probe, tell=display.message)
     remember(note.get(given.GIVEN, {}).get("env"))
     return Ready(prepared, kept, note)

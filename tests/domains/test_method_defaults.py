@@ -209,9 +209,9 @@ def test_a_scale_by_the_range_of_returns() -> None:
     column = np.zeros((4, 1), np.float32)
     ends = np.array([False, True, False, True])
     data = Dataset(column, column, np.array([1.0, 2.0, 0.0, 1.0], np.float32), column, ends, ~ends & False, "two")
-    rule = RewardRule(scale=1_000.0, by_return_range=True).fitted(data)
+    rule = RewardRule(scale=1_000.0, by_return_range=True).fitted(data, 0.99)
     assert rule == RewardRule(scale=500.0)
-    assert rule.fitted(data) is rule
+    assert rule.fitted(data, 0.99) is rule
 
 
 def test_a_named_task_with_rewards_and_limit_of_the_users_own() -> None:

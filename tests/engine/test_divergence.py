@@ -155,6 +155,24 @@ def test_a_diverged_seed_is_marked_in_rows_status_and_report(both: tuple[calql.O
     assert "<h3>Seed 1</h3>" in page
 
 
+def test_an_alarm_comes_with_what_to_try(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(Silent, "message", lambda _, text: told.append(text))
+    run = build(tmp_path / "r", dual=True)
+    row = {"phase": "offline", "update": 12, "env_steps": 0, "score": 0.0, "average_q": 1e6}
+    rows = [{**row, "seed": seed, "conservative_gap": 3.0, "alpha_prime": 7.0} for seed in (0, 1)]
+    run.output.standing(rows)
+    run.output.standing(rows)
+    run.close()
+    found = [text for text in told if "running away" in text or "Try" in text]
+    assert [text[:22] for text in found[:2]] == ["seed 0 is running away", "seed 1 is running away"]
+    assert len(found) == 3  # once for both, and never again
+    assert found[2].startswith(
+        "alpha_prime is 7 and its target is not reached: conservative_gap stands at 3, --gap asks"
+    )
+    assert "Try --no-dual" in found[2]
+
+
 def test_stopping_changes_nothing_of_a_run_with_a_diverged_seed(
     both: tuple[calql.Outcome, calql.Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

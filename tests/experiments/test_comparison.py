@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import calql
+from calql.cli import main
 from calql.engine.run import Run
 from calql.experiments import compare as comparison
 from calql.experiments.cells import Cell
@@ -74,7 +75,9 @@ def test_an_unknown_method_is_refused_before_anything_runs(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_the_folder_of_a_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_of_a_comparison(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A run folder for each method, one report and the verdicts; what was stopped goes on by the same call."""
     sizes: dict[str, Any] = {"seeds": 2, "offline_updates": 6, "evaluate_offline_every": 3, "evaluation_episodes": 1}
     sizes |= {"policy_widths": (8,), "block": 3}
@@ -93,3 +96,8 @@ def test_the_folder_of_a_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (report.parent / "bc" / "metrics.jsonl").read_bytes() == (alone.folder / "metrics.jsonl").read_bytes()
     comparison.compare(tmp_path / "all", ["bc"], tell=told.append, **sizes)
     assert "1 cells, 1 finished before" in told[-1]
+    capsys.readouterr()
+    assert main(["compare", "--methods", "bc", "--out", str(tmp_path / "all")]) == 0
+    printed = capsys.readouterr().out
+    assert "mean ± standard deviation over seeds" in printed
+    assert f"report: {report}" in printed

@@ -29,7 +29,10 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     monkeypatch.setenv("RAY_health_check_period_ms", "500")
     monkeypatch.setenv("RAY_health_check_failure_threshold", "3")
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 80_000_000})
+    made = Cluster(
+        initialize_head=True,
+        head_node_args={"num_cpus": 1, "object_store_memory": 80_000_000, "include_dashboard": False},
+    )
     made.add_node(num_cpus=1, object_store_memory=80_000_000)
     made.wait_for_nodes()
     yield made
@@ -64,7 +67,7 @@ def test_cells_share_a_gpu_and_a_folder(tmp_path: Path) -> None:
     """
     from ray.cluster_utils import Cluster
 
-    node = {"num_cpus": 4, "num_gpus": 1, "object_store_memory": 80_000_000}
+    node = {"num_cpus": 4, "num_gpus": 1, "object_store_memory": 80_000_000, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args=node)
     cells = [tiny_cell("cal-ql", online_steps=steps) for steps in (400, 401, 402)]
     launcher = RayLauncher(cluster.address, gpus=0.5)

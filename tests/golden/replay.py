@@ -140,6 +140,10 @@ class Draws:
         assert self.left[name], f"nothing left that was drawn as {name}"
         return self.left[name].popleft()
 
+    def all(self) -> dict[str, list[jax.Array]]:
+        """Every one that is left."""
+        return {name: list(values) for name, values in self.left.items()}
+
     def all_used(self) -> bool:
         return not any(self.left.values())
 

@@ -14,6 +14,7 @@ import pytest
 from learner_state import Names, state_at
 from replay import Draws, Recording, agree, drawn, recordings, replayed, transitions
 
+from calql.methods.base import Transitions
 from calql.methods.cal_ql import CalQL
 from calql.methods.learner import ActorCritic, LearnerState
 from calql.networks import Spec
@@ -94,15 +95,18 @@ def test_updates(recording: Recording) -> None:
     def recorded(prefix: str) -> LearnerState:
         return state_at(recording, prefix, like, NAMES)
 
+    @jax.jit
+    def update(state: LearnerState, batch: Transitions, given: dict[str, list[jax.Array]]) -> LearnerState:
+        """Compiled once for all passes; it has no loop that would ask for draws anew."""
+        source = Draws((name, values) for name, every in given.items() for values in every)
+        return replayed(lambda: method.update(state, batch, jax.random.key(0))[0], source)
+
     assert recorded("init").raw_temperature == like.raw_temperature
     assert recorded("init").raw_multiplier == like.raw_multiplier
     for number in recording.updates():
         before = recorded(f"after{number - 1}" if number > 1 else "init")
         batch = transitions(recording.under(f"batch{number}"))
         for part in config["losses_in_order"]:
-            source = draws_of(recording, number, part)
-            ours = replayed(
-                lambda before=before, batch=batch: method.update(before, batch, jax.random.key(0))[0], source
-            )
+            ours = update(before, batch, draws_of(recording, number, part).all())
             at = f"{recording.name}, {part} after update {number}: "
             agree(part_of(ours, part), part_of(recorded(f"after{number}"), part), at)

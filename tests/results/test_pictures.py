@@ -77,6 +77,13 @@ def test_a_damaged_list_of_films_is_a_finding_and_no_end(tmp_path: Path, listed:
     assert page.sources == []
 
 
+def test_a_map_beside_other_runs_says_whose_it_is(tmp_path: Path) -> None:
+    folders = [make_run(tmp_path / name, method=name, seeds=1, with_q=False) for name in ("bc", "iql")]
+    (folders[1] / "maps.json").write_text(json.dumps(MAP))
+    assert f"{MAP['title']} · iql" in Page(page_of(*folders)).text
+    assert f"{MAP['title']} ·" not in Page(page_of(folders[1])).text
+
+
 def test_films_are_part_of_the_page_while_it_stays_small(tmp_path: Path) -> None:
     large = bytes(films.BUDGET - 10)
     listed = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ from synthetic_runs import make_run
 
 from calql.results import content, read_run, summarise
 from calql.results.diagnosis import diagnose
-from calql.results.headline import headline
-from calql.results.plots import PLOTS
+from calql.results.divergence import Watch
+from calql.results.headline import comparison, headline
+from calql.results.plots import PLOTS, Runs, q_values
+from calql.results.remedies import remedies
 from calql.results.report import write_report
 from calql.system.errors import UserError
 from page_reader import Page
@@ -132,6 +135,13 @@ def edit(folder: Path, **columns: object) -> None:
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
+def write(folder: Path, rows: list[dict[str, Any]], **options: object) -> None:
+    """Other rows, and options of the method."""
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "options": {**config.get("options", {}), **options}}))
+
+
 def test_a_sound_run_raises_no_suspicion(tmp_path: Path) -> None:
     assert findings(make_run(tmp_path / "run")) == set()
 
@@ -164,9 +174,7 @@ def test_dead_seed_and_entropy(tmp_path: Path) -> None:
     assert titles <= findings(folder)
 
 
-@pytest.mark.parametrize(
-    ("last", "titles"), [(20.0, {"The TD loss is growing without bound in 1 of 4 seeds"}), (5.0, set())]
-)
+@pytest.mark.parametrize(("last", "titles"), [(20.0, {"TD error grows in 1 of 4 seeds"}), (5.0, set())])
 def test_one_seed_that_diverges_is_found_among_the_others(tmp_path: Path, last: float, titles: set[str]) -> None:
     folder = make_run(tmp_path / "run")
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
@@ -184,6 +192,75 @@ def test_headline_tells_a_drop_from_none(tmp_path: Path) -> None:
         calm, summarise(calm)
     )
     assert "In between it fell by 0." in headline(dip, summarise(dip))
+
+
+def test_a_seed_that_runs_away_is_in_the_headline_with_what_to_try(tmp_path: Path) -> None:
+    """A dual weight that rises without bringing the gap down to its target is told in its own words."""
+    folder = make_run(tmp_path / "run", seeds=2)
+    assert "away" not in headline(read_run(folder), summarise(folder))
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    grows = [{"average_q": 20.0, "alpha_prime": 2.0 + row["update"], "conservative_gap": 1.5} for row in rows]
+    rows = [row | new if row["seed"] == 1 else row for row, new in zip(rows, grows, strict=True)]
+    write(folder, rows, dual=True, gap=0.8, conservative=True, conservative_weight=5.0)
+    run = read_run(folder)
+    assert "1 of 2 seeds run away" in headline(run, summarise(run))
+    (found,) = [each for each in diagnose(run, summarise(run)) if each.title == "Q leaves the possible range"]
+    assert "alpha_prime rose from 2 to 30,0" in found.text
+    assert "conservative_gap stands at 1.5, --gap asks for 0.8" in found.text
+    assert "Try --no-dual --conservative-weight W" in found.text
+
+
+def test_remedies_are_options_that_the_method_has() -> None:
+    options = {"dual": False, "conservative": True, "conservative_weight": 5.0, "target_bounds": False}
+    assert remedies("value", [{}], options) == "Try --target-bounds, or a --conservative-weight below 5."
+    assert remedies("likelihood", [{}], options | {"policy_rate": 1e-4}) == "Try a --policy-rate below 0.0001."
+    assert remedies("value", [{}], {}) == ""
+
+
+def test_an_error_is_large_only_where_it_no_longer_falls() -> None:
+    """The first row of a phase is of critics that are yet to be fitted; returns span 10."""
+
+    def alarms(*losses: float) -> list[str]:
+        rows = [
+            {"seed": 0, "phase": "offline", "update": place, "env_steps": 0, "score": 0.0, "td_loss": loss}
+            for place, loss in enumerate(losses)
+        ]
+        return [alarm.rule for alarm in Watch((0.0, 10.0)).note(rows)]
+
+    assert alarms(4.0) == alarms(4.0, 3.0, 2.0, 0.9, 0.95) == []
+    assert alarms(4.0, 4.1) == alarms(4.0, 3.0, 3.0) == ["large error"]
+    assert alarms(*[0.1] * 5, 0.5) == ["growing error"]
+
+
+def test_a_method_without_an_online_phase_is_ranked_and_named(tmp_path: Path) -> None:
+    folders = {
+        "bc": make_run(tmp_path / "bc", method="bc", seeds=2, online=0, with_q=False),
+        "iql": make_run(tmp_path / "iql", method="iql", seeds=2),
+    }
+    runs = [read_run(folder) for folder in folders.values()]
+    text = comparison(list(folders), [summarise(run) for run in runs])
+    assert text.startswith("Lowest score after the switch")
+    assert "iql ends highest" in text
+    assert "bc has no online phase: ranked by its score after training offline." in text
+    assert "left out" not in text
+    assert "this run has no online phase" in headline(runs[0], summarise(runs[0]))
+
+
+def test_returns_to_go_are_drawn_only_for_runs_with_q_and_say_whose_they_are(tmp_path: Path) -> None:
+    folders = [
+        make_run(tmp_path / "bc", method="bc", seeds=2, with_q=False),
+        make_run(tmp_path / "iql", method="iql", seeds=2),
+        make_run(tmp_path / "cql", method="cql", seeds=2),
+    ]
+
+    def dotted() -> list[str]:
+        (panel,) = q_values(Runs.of([read_run(folder) for folder in folders]))
+        return [line.label for line in panel.lines if line.kind == "dashed"]
+
+    edit(folders[0], average_return_to_go=-7.0)
+    assert dotted() == ["return-to-go of the data"]
+    edit(folders[2], average_return_to_go=-9.0)
+    assert dotted() == ["return-to-go of the data: iql", "return-to-go of the data: cql"]
 
 
 def test_a_calibration_file_that_cannot_be_read_costs_only_its_plot(tmp_path: Path) -> None:

@@ -94,8 +94,10 @@ def test_an_accelerator_gets_the_papers_size() -> None:
     cores = available_cores()
     (note,) = fitting("cpu").notes()
     assert f"--preset paper trains networks of 256 units with batches of 256 for {100_000:,} updates" in note
-    assert f"here some {15 / cores:,.0f} hours for its {RunOptions().seeds} seeds before it goes online" in note
+    assert f"with Cal-QL, some {3.75 / cores:.1g} hours here for each seed before it goes online" in note
+    assert note.startswith("what you do not set is sized for ")
     assert "online" not in fitting("cpu").notes(online=False)[0]
+    assert "hours" not in fitting("cpu").of_choices().notes()[0]
 
 
 def test_a_reference_value_that_the_data_ask_for() -> None:

@@ -168,14 +168,14 @@ def test_an_episode_comes_in_once(trained: Path, data: Path, tmp_path: Path) -> 
 
 
 def test_the_page_records_what_can_be_added(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copytree(trained, tmp_path / "arm")
+    shutil.copytree(trained, tmp_path / "robot")
     monkeypatch.chdir(tmp_path)
     page = (Path(__file__).parents[2] / "docs" / "rounds.md").read_text()
     (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     exec(block, {"env": gymnasium.make(ENV)})
-    added = calql.Rounds("arm").add("monday")
+    added = calql.Rounds("robot").add("monday")
     assert added.episodes == 10
-    first, second = calql.Rounds("arm").rounds
+    first, second = calql.Rounds("robot").rounds
     assert (len(first.returns), len(second.returns)) == (3 + 10, 0)  # by round 0's policy, whatever is present
 
 

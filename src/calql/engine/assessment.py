@@ -39,10 +39,18 @@ class Assessment:
         after = actions_of(self.method, acting, data.next_observations, data.next_action_masks)
         valued = estimates(fit_policies(self.fit, after)(held_out.observations[starts], first))
         behaviour = float(np.mean(self._returns[starts]))
+        names = FQE_VALUE, FQE_LOW, FQE_HIGH, BEHAVIOUR_VALUE
+        values = [(each.value, each.low, each.high, behaviour) for each in valued]
         return [
-            {FQE_VALUE: each.value, FQE_LOW: each.low, FQE_HIGH: each.high, BEHAVIOUR_VALUE: behaviour, **near}
-            for each, near in zip(valued, closeness(self.method, acting, held_out), strict=True)
+            {**{name: value / self._unit for name, value in zip(names, row, strict=True)}, **near}
+            for row, near in zip(values, closeness(self.method, acting, held_out), strict=True)
         ]
+
+    @property
+    def _unit(self) -> float:
+        """Of a return that is learned from, in recorded rewards; 1 where these are costs or are shifted."""
+        rule = self.fit.rewards
+        return rule.scale if rule.scale > 0.0 and rule.shift == 0.0 else 1.0
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -14,9 +14,10 @@ from calql.engine.counters import Counters
 from calql.engine.plan import Plan, Probe
 from calql.engine.speed import Stopwatch, resident_mb
 from calql.results import Display, MetricsLog, Row, Sink, read_rows
-from calql.results.arms import in_words
+from calql.results.arms import in_words, member_of
 from calql.results.divergence import Watch
 from calql.results.metrics import encode, write_atomically
+from calql.results.remedies import remedies
 from calql.system.files import written_whole
 from calql.system.run_files import METRICS, SPEED, STANDING, calibration
 
@@ -57,8 +58,7 @@ class Output:
         means = {name: float(np.mean([row[name] for row in rows])) for name in ("update", "env_steps")}
         self.speed(rows[0]["phase"], means["update"], means["env_steps"], watch, unfinished)
         self._display.evaluation(rows)
-        for alarm in self.watch.note(rows):
-            self.message(f"{in_words(alarm.member)} is running away: {alarm.text}")
+        self._warn(rows)
         for sink in self._sinks:
             sink.write(rows)
 
@@ -66,8 +66,20 @@ class Output:
         """Rows of the end of a round of episodes that were handed in, which are none of the run's own."""
         write_atomically(self._folder / STANDING, "".join(f"{encode(row)}\n" for row in rows))
         self._display.evaluation(rows)
-        for alarm in self.watch.note(rows):
+        self._warn(rows)
+
+    def _warn(self, rows: list[Row]) -> None:
+        """Of seeds that begin to run away; what to try is told once for those of one evaluation."""
+        alarms = self.watch.note(rows)
+        for alarm in alarms:
             self.message(f"{in_words(alarm.member)} is running away: {alarm.text}")
+        for alarm in alarms[:1]:
+            method = next((arm.method for arm in self._plan.arms if arm.name == alarm.arm), self._plan.method)
+            mine = [row for row in [*read_rows(self.metrics.path), *rows] if member_of(row) == alarm.member]
+            options = getattr(method, "options", None)
+            told = remedies(alarm.signal, mine, {} if options is None else vars(options), self.watch.width)
+            if told:
+                self.message(told)
 
     def speed(self, phase: str, update: float, env_steps: float, watch: Stopwatch, unfinished: int) -> None:
         """How fast a phase has gone until now."""

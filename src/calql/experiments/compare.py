@@ -79,6 +79,12 @@ def compare(
     return report
 
 
+def summaries(folder: str | Path, methods: Sequence[str] = (), *, task: str = TASK) -> list[Summary]:
+    """What each method of a comparison came to."""
+    matrix = matrix_of(folder, methods, task=task)
+    return [summarise(matrix.root / cell.method) for cell in matrix.cells]
+
+
 def verdicts(root: Path, methods: Sequence[str]) -> list[dict[str, Any]]:
     """For each method its mean score before and after, what was expected, and whether it was reached."""
     return [_verdict(name, summarise(root / name)) for name in methods]

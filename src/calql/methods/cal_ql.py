@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from calql.methods.discrete_learner import DiscreteActorCritic
 from calql.methods.entry import Compared, Entry
 from calql.methods.learner import ActorCritic
-from calql.methods.learner_options import SMOKE, ActorCriticOptions
+from calql.methods.learner_options import OWN_LARGEST_RETURN, OWN_WEIGHT, SMOKE, ActorCriticOptions
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,8 @@ METHODS = {
         CalQL,
         ActorCritic,
         discrete=DiscreteActorCritic,
+        on=OWN_WEIGHT,
+        largest_return=OWN_LARGEST_RETURN,
         smoke=SMOKE,
         compared=Compared((0.8, 1.0), "pre-trained and calibrated: solves the maze and keeps it"),
         place=1,
@@ -70,6 +72,8 @@ METHODS = {
         sets={"update_ratio": 20},
         update_cost=3.0,
         small={"online_steps": 5_000},
+        on=OWN_WEIGHT,
+        largest_return=OWN_LARGEST_RETURN,
         smoke=SMOKE,
         compared=Compared((0.8, 1.0), "the same with fewer steps", CHEAPER),
         place=3,
@@ -80,6 +84,8 @@ METHODS = {
         CQL,
         ActorCritic,
         discrete=DiscreteActorCritic,
+        on=OWN_WEIGHT,
+        largest_return=OWN_LARGEST_RETURN,
         smoke=SMOKE,
         compared=Compared((0.5, 1.0), "solves it, after unlearning first where data are narrow"),
         place=2,
@@ -90,6 +96,8 @@ METHODS = {
         CQLThenSAC,
         ActorCritic,
         discrete=DiscreteActorCritic,
+        on=OWN_WEIGHT,
+        largest_return=OWN_LARGEST_RETURN,
         smoke=SMOKE,
         compared=Compared((0.3, 1.0), "may unlearn when the regulariser goes"),
         place=4,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from calql.data.rewards import RewardRule
@@ -36,6 +36,7 @@ class Entry:
     original: Options = field(default_factory=dict)  # preset `original`, where the paper ran another program
     on: Mapping[str, Options] = field(default_factory=dict)  # domain or task -> options of the run or the method
     rewards: Mapping[str, RewardRule] = field(default_factory=dict)  # domain or task -> where its authors map otherwise
+    largest_return: Mapping[str, float] = field(default_factory=dict)  # likewise -> rewards are scaled to this size
     update_cost: float = 1.0  # of one update, against one of Cal-QL
     small: Options = field(default_factory=dict)  # at most so much of each at the scale `small`
     smoke: Options = field(default_factory=dict)  # likewise at the scale `smoke`, of its own options
@@ -46,4 +47,7 @@ class Entry:
     title: str = ""  # what papers call it, where that is not its name
 
     def rewards_on(self, domain: str, task: str, usual: RewardRule) -> RewardRule:
-        return self.rewards.get(task, self.rewards.get(domain, usual))
+        """The map of rewards there; `usual` is the task's."""
+        rule = self.rewards.get(task, self.rewards.get(domain, usual))
+        largest = self.largest_return.get(task, self.largest_return.get(domain))
+        return rule if largest is None else replace(rule, largest_return=largest)

@@ -28,6 +28,11 @@ Widths = Annotated[tuple[int, ...], FROM_ONE, tyro.conf.arg(metavar="INT [INT ..
 LogStdRange = Annotated[tuple[float, float], Range(ordered=True)]
 
 
+# The regulariser is weighed against TD errors in units of returns, so on data of one's own, whose rewards may have any
+# size, these are scaled first, and the weight is fixed: no gap suits all (docs/decisions/047-size-of-returns.md).
+OWN_LARGEST_RETURN = {"own": 100.0}
+OWN_WEIGHT = {"own": {"dual": False, "conservative_weight": 5.0}}
+
 SMOKE = {  # what a try of some seconds has at most
     "critics": 2,
     "target_subset": 2,

@@ -1,12 +1,14 @@
 """The vocabulary of metrics: every name that a method may return, what it means and where it is shown.
 
 Who reads rows knows metrics by their meaning here and not by the method that made them. What follows a slash in a name
-says of which network or action it is: `bound_rate/q1/policy` is of the family `bound_rate`.
+says of which network or action it is: `bound_rate/q1/policy` is of the family `bound_rate`. Beside them stands
+what may help when a metric says that a seed runs away.
 """
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 Signal = Literal["value", "td error", "likelihood"]
 Unit = Literal["return", "squared return", "share", "nats", "squared action", "weight", "loss"]
@@ -19,6 +21,22 @@ BEHAVIOUR_VALUE, ACTION_DISTANCE = "behaviour_value", "action_distance"
 HELD_OUT_AGREEMENT, HELD_OUT_LIKELIHOOD = "held_out_agreement", "held_out_likelihood"
 BOUND_RATE = "bound_rate"
 ENTROPY = "entropy"
+
+
+class Adapted(NamedTuple):
+    """A weight that rises for as long as a metric stands above the value that an option asks for."""
+
+    metric: str
+    asked: str  # the option
+    instead: str  # options without that adaptation
+
+
+class Remedy(NamedTuple):
+    """Options to try, for methods that have the option and where others are as said."""
+
+    words: str  # with the present values of options in braces
+    option: str
+    where: Mapping[str, Any] = {}
 
 
 class Meaning(NamedTuple):
@@ -36,7 +54,13 @@ class Meaning(NamedTuple):
     signal: Signal | None = None
     steers: bool = False
     parts: tuple[tuple[str, str], ...] = ()  # with the title of each, in their order
+    adapted: Adapted | None = None
 
+
+FIXED_WEIGHT = (
+    "--no-dual --conservative-weight W (a W of 5 suits returns of up to 100, a smaller one smaller returns; "
+    "--reward-scale scales them)"
+)
 
 METRICS: dict[str, Meaning] = {
     AVERAGE_Q: Meaning(
@@ -92,7 +116,12 @@ METRICS: dict[str, Meaning] = {
         "Conservative gap",
     ),
     "alpha_prime": Meaning(
-        "weight of the conservative regulariser", "weight", "regulariser", "Conservative weight α′", steers=True
+        "weight of the conservative regulariser",
+        "weight",
+        "regulariser",
+        "Conservative weight α′",
+        steers=True,
+        adapted=Adapted("conservative_gap", "gap", FIXED_WEIGHT),
     ),
     "td_loss": Meaning("mean squared TD error of the critics", "squared return", "learning", "TD loss", "td error"),
     "value_loss": Meaning(
@@ -136,6 +165,21 @@ METRICS: dict[str, Meaning] = {
     ),
     "critic_loss": Meaning("what the critics descend: TD errors over all critics, and the regulariser", "loss"),
     "policy_loss": Meaning("what the policy descends", "loss"),
+}
+
+CRITICS = (
+    Remedy("--target-bounds", "target_bounds", {"target_bounds": False}),
+    Remedy(
+        "a --conservative-weight below {conservative_weight:g}",
+        "conservative_weight",
+        {"conservative": True, "dual": False},
+    ),
+    Remedy("a --critic-rate below {critic_rate:g}", "critic_rate"),
+)
+REMEDIES: dict[Signal, tuple[Remedy, ...]] = {
+    "value": CRITICS,
+    "td error": CRITICS,
+    "likelihood": (Remedy("a --policy-rate below {policy_rate:g}", "policy_rate"),),
 }
 
 

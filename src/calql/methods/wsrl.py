@@ -10,7 +10,7 @@ from calql.data.rewards import RewardRule
 from calql.methods.base import own_defaults
 from calql.methods.entry import Compared, Entry
 from calql.methods.learner import ActorCritic
-from calql.methods.learner_options import SMOKE, ActorCriticOptions
+from calql.methods.learner_options import OWN_LARGEST_RETURN, OWN_WEIGHT, SMOKE, ActorCriticOptions
 
 SOFTPLUS_ONE = math.log(math.e - 1.0)  # what softplus makes 1 of
 
@@ -79,9 +79,11 @@ METHODS = {
             "antmaze": {"backup_actions_online": 10, "conservative_weight": 1.0, "state_dependent_std": False},
             "kitchen": {"offline_updates": 250_000, "last_hidden_gain": 2.0**0.5},
             "locomotion": {"offline_updates": 250_000, "calibrate": False},
+            **OWN_WEIGHT,
             "point-maze": {"backup_actions_online": 4, "warmup_steps": 500},
         },
         rewards={"kitchen": RewardRule(shift=-4.0, infinite_tail=True)},  # a cost for what is still to do
+        largest_return=OWN_LARGEST_RETURN,
         smoke=SMOKE,
         compared=Compared(
             (0.5, 1.0),

@@ -8,9 +8,11 @@ from typing import Literal
 
 import numpy as np
 
-from calql.methods.vocabulary import AVERAGE_Q, AVERAGE_RETURN_TO_GO, BOUND_RATE, ENTROPY, Signal, in_family
+from calql.methods.vocabulary import AVERAGE_Q, AVERAGE_RETURN_TO_GO, BOUND_RATE, ENTROPY, in_family
+from calql.results.divergence import Rule as Broken
 from calql.results.divergence import Watch
 from calql.results.metrics import Row
+from calql.results.remedies import remedies
 from calql.results.runs import RecordedRun
 from calql.results.summary import Summary
 
@@ -140,12 +142,13 @@ def _entropy(run: RecordedRun, summary: Summary) -> Iterator[Finding]:
         )
 
 
-RUNNING_AWAY: dict[Signal, tuple[str, str]] = {
-    "value": ("Q leaves the possible range", "the critics diverge."),
-    "td error": (
-        "The TD loss is growing without bound",
-        "the critics are diverging. Scores may look well for a while yet: earlier evaluations are worth more than the "
-        "last.",
+RUNNING_AWAY: dict[Broken, tuple[str, str]] = {
+    "value": ("Q leaves the possible range", "values this far off come of critics that overestimate or diverge."),
+    "large error": ("TD error is large", "the critics do not fit their targets."),
+    "growing error": (
+        "TD error grows",
+        "the critics may be diverging. Scores may look well for a while yet: earlier evaluations are worth more than "
+        "the last.",
     ),
     "likelihood": ("The policy has left the data", "logged actions have become all but impossible under it."),
 }
@@ -172,16 +175,18 @@ def _running_away(run: RecordedRun, summary: Summary) -> Iterator[Finding]:
     """Of each seed by itself: the mean over seeds would hide which one, and when there are many, that any does."""
     watch = Watch.of_config(run.config)
     watch.note(run.rows)
-    for signal, (title, text) in RUNNING_AWAY.items():
-        alarms = [alarm for alarm in watch.alarms.values() if alarm.signal == signal]
+    for rule, (title, text) in RUNNING_AWAY.items():
+        alarms = [alarm for alarm in watch.alarms.values() if alarm.rule == rule]
         if not alarms:
             continue
         several = len(run.seeds) > 1
-        who = f" in {len(alarms)} of {len(run.seeds)} seeds" if several and signal != "value" else ""
+        who = f" in {len(alarms)} of {len(run.seeds)} seeds" if several and rule != "value" else ""
         named = f" Seeds: {_list([alarm.seed for alarm in alarms])}." if several else ""
         first = min(alarms, key=lambda alarm: alarm.update)
         of_seed = f"of seed {first.seed} " if several else ""
-        yield Finding("problem", f"{title}{who}", f"First noticed {of_seed}when {first.text}; {text}{named}")
+        told = remedies(first.signal, run.of_seed(first.seed), run.config.get("options") or {}, watch.width)
+        noticed = f"First noticed {of_seed}when {first.text}; {text}{named}"
+        yield Finding("problem", f"{title}{who}", f"{noticed} {told}".strip())
 
 
 def _few(run: RecordedRun, summary: Summary) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from calql.results.arms import ARM, Member, member_of
 from calql.results.metrics import Row
 
 OUTSIDE = 0.1  # of the width of possible returns: how far beyond them a mean value may lie
-LARGE_ERROR = 0.1  # of that width: a root mean squared TD error that no fitted critic has
+LARGE_ERROR = 0.1  # of that width: a root mean squared TD error that no fitted critic has, unless it still falls
 GROWTH = 3.0  # times the median of the phase so far, in a mean squared TD error
 SMALL_ERROR = 0.01  # of the width: growth below this is no matter
 GROWTH_ALONE = 10.0  # the same where the width is not known
@@ -26,6 +26,8 @@ HISTORY = 5  # rows of the phase that a median needs
 NATS = 1000.0  # per action dimension: a likelihood this low is that of a policy that has left the data
 
 Bounds = tuple[float, float]
+Rule = Literal["value", "large error", "growing error", "likelihood"]
+Judged = tuple[Rule, str]  # the rule that a metric breaks, and in what words
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class Alarm:
 
     seed: int
     signal: Signal
+    rule: Rule
     metric: str
     value: float
     update: int
@@ -92,47 +95,53 @@ class Watch:
             meaning = meaning_of(name)
             if meaning is None or meaning.signal is None or not isinstance(value, int | float):
                 continue
-            words = self._judged(row, name, float(value), meaning.signal)
-            if words:
-                reasons.append((meaning.signal, name, float(value), words))
+            judged = self._judged(row, name, float(value), meaning.signal)
+            if judged:
+                reasons.append((meaning.signal, name, float(value), *judged))
         if not reasons:
             return None
-        signal, name, value, words = min(reasons, key=lambda reason: reason[0] != "value")
+        signal, name, value, rule, words = min(reasons, key=lambda reason: reason[0] != "value")
         where = f"environment step {row['env_steps']:,}" if row["phase"] == "online" else f"update {row['update']:,}"
         text = f"{name} is {value:.4g} at {where}: {words}"
         where_from = int(row["update"]), int(row["env_steps"])
-        return Alarm(int(row["seed"]), signal, name, value, *where_from, text, row.get(ARM))
+        return Alarm(int(row["seed"]), signal, rule, name, value, *where_from, text, row.get(ARM))
 
-    def _judged(self, row: Row, name: str, value: float, signal: Signal) -> str | None:
+    def _judged(self, row: Row, name: str, value: float, signal: Signal) -> Judged | None:
         if signal == "value":
             return self._of_value(value)
         if signal == "td error":
             return self._of_error(row, name, value)
         limit = NATS * self.action_dim
-        return f"below -{limit:,.0f}" if value < -limit else None
+        return ("likelihood", f"below -{limit:,.0f}") if value < -limit else None
 
-    def _of_value(self, value: float) -> str | None:
+    def _of_value(self, value: float) -> Judged | None:
         if self.returns is None:
             return None
-        (low, high), slack = self.returns, OUTSIDE * self._width
+        (low, high), slack = self.returns, OUTSIDE * self.width
         outside = not low - slack <= value <= high + slack
-        return f"no return is outside [{low:.4g}, {high:.4g}]" if outside else None
+        return ("value", f"no return is outside [{low:.4g}, {high:.4g}]") if outside else None
 
-    def _of_error(self, row: Row, name: str, value: float) -> str | None:
+    def _of_error(self, row: Row, name: str, value: float) -> Judged | None:
         """By itself, and against what it was before in the same phase."""
         before = self._errors.setdefault((member_of(row), row["phase"], name), [])
         usual = float(np.median(before)) if len(before) >= HISTORY else math.inf
+        falls = not before or value < before[-1]  # a phase begins with critics that are yet to be fitted
         before.append(value)
-        size, width = math.sqrt(max(value, 0.0)), self._width
-        if width and size > LARGE_ERROR * width:
-            return f"an error of {size:.4g} where possible returns span {width:.4g}"
+        size, width = math.sqrt(max(value, 0.0)), self.width
+        if width and size > LARGE_ERROR * width and not falls:
+            return (
+                "large error",
+                f"an error of {size:.4g} where possible returns span {width:.4g}, and not falling",
+            )
         growth, least = (GROWTH, SMALL_ERROR * width) if width else (GROWTH_ALONE, 0.0)
         if value > growth * usual and size > least:
-            return f"{value / usual:.1f} times its median before, {usual:.4g}" if usual else "it was 0 before"
+            grown = f"{value / usual:.1f} times its median before, {usual:.4g}" if usual else "it was 0 before"
+            return "growing error", grown
         return None
 
     @property
-    def _width(self) -> float:
+    def width(self) -> float:
+        """What possible returns span; 0 where that is not known."""
         return 0.0 if self.returns is None else self.returns[1] - self.returns[0]
 
 

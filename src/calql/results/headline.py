@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from calql.results import logs_alone
+from calql.results.divergence import Watch
 from calql.results.runs import RecordedRun
 from calql.results.summary import Number, SeedSummary, Stat, Summary
 
@@ -12,7 +13,19 @@ LITTLE = 0.005  # below what two decimals show
 
 
 def headline(run: RecordedRun, summary: Summary) -> str:
-    """Score before and after, whether it fell in between, by how much, and what one evaluation can resolve."""
+    """Score before and after, whether it fell in between and by how much; and whether a seed runs away."""
+    return " ".join(each for each in (_score(run, summary), _running_away(run)) if each)
+
+
+def _running_away(run: RecordedRun) -> str:
+    watch = Watch.of_config(run.config)
+    watch.note(run.rows)
+    count, several = len(watch.alarms), len(run.seeds) > 1
+    who = f"{count} of {len(run.seeds)} seeds run" if several else "It runs"
+    return f"{who} away, so these scores may not hold: under 'What looks suspicious' stands what to try." * bool(count)
+
+
+def _score(run: RecordedRun, summary: Summary) -> str:
     last = summary.stat("last")
     if last is None:
         return logs_alone.lead(run.rows) or "No evaluation yet."
@@ -20,7 +33,8 @@ def headline(run: RecordedRun, summary: Summary) -> str:
     so_far = "" if run.finished else " so far"
     if after is None:
         what = "Offline pre-training reached" if summary.values("before") else "Pre-training is at"
-        return f"{what} a score of {last.mean:.2f}{_seeds(summary)}{so_far}; there is no fine-tuning yet."
+        then = "there is no fine-tuning yet" if summary.fine_tunes else "this run has no online phase"
+        return f"{what} a score of {last.mean:.2f}{_seeds(summary)}{so_far}; {then}."
     steps = max(int(row["env_steps"]) for row in run.rows)
     if before is None:
         return f"The score is {after.mean:.2f} after {steps:,} environment steps{_seeds(summary)}{so_far}."
@@ -75,18 +89,44 @@ def resolution(run: RecordedRun) -> str:
 
 
 def comparison(names: Sequence[str], summaries: Sequence[Summary]) -> str:
-    """Several runs in a few sentences: who ends highest, who paid least, who fell. Unfinished runs do not compare."""
-    scored = [(name, each) for name, each in zip(names, summaries, strict=True) if each.finished and each.stat("after")]
-    left_out = len(names) - len(scored)
-    aside = f" {left_out} of {len(names)} runs left out: not finished, or never fine-tuned." if left_out else ""
+    """Several runs in a few sentences: who ends highest, who paid least, who fell. Unfinished runs do not compare.
+
+    Runs without an online phase end with what they learned offline.
+    """
+    named = zip(names, summaries, strict=True)
+    scored = [(name, each) for name, each in named if each.finished and each.stat(_end(each))]
+    aside = _aside(scored, len(names))
     if len(scored) < 2:
         return f"Fewer than two finished runs: nothing to rank yet.{aside}"
-    best, second = _ranked(scored, "after", sign=-1)[:2]
-    least = _ranked(scored, "regret", sign=1)[0]
+    ends = [(name, stat) for name, each in scored if (stat := each.stat(_end(each))) is not None]
+    best, second = sorted(ends, key=lambda end: -end[1].mean)[:2]
     close = best[1].mean - second[1].mean < max(best[1].std or 0.0, second[1].std or 0.0)
     near = f", though {second[0]} ({second[1].mean:.2f}) is within the spread over seeds" if close else ""
-    text = f"{best[0]} ends highest ({best[1].mean:.2f}){near}. {least[0]} has the least regret ({least[1].mean:.2f})."
-    return _falls(scored) + text + aside
+    text = f"{best[0]} ends highest ({best[1].mean:.2f}){near}."
+    return _falls(scored) + text + _least_regret(scored) + aside
+
+
+def _end(summary: Summary) -> Number:
+    """The number that a run is ranked by."""
+    return "after" if summary.fine_tunes else "before"
+
+
+def _aside(scored: Sequence[tuple[str, Summary]], count: int) -> str:
+    """Which runs do not compare, or not in everything."""
+    offline, left_out = [name for name, each in scored if not each.fine_tunes], count - len(scored)
+    whose = "has no online phase: ranked by its" if len(offline) == 1 else "have no online phase: ranked by their"
+    text = f" {_in_a_row(offline)} {whose} score after training offline." if offline else ""
+    aside = f" {left_out} of {count} runs left out: not finished, or without a score to rank by."
+    return text + (aside if left_out else "")
+
+
+def _in_a_row(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _least_regret(scored: Sequence[tuple[str, Summary]]) -> str:
+    ranked = _ranked(scored, "regret", sign=1)
+    return f" {ranked[0][0]} has the least regret ({ranked[0][1].mean:.2f})." if len(ranked) > 1 else ""
 
 
 def _falls(scored: Sequence[tuple[str, Summary]]) -> str:

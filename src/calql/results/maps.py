@@ -110,8 +110,8 @@ def _point(value: Any) -> list[float] | None:
     return [x, y]
 
 
-def drawn(maps: Maps, run: RecordedRun, *, prefix: str = "") -> Drawn:
-    """Arms as rows, checkpoints as columns, each in the order of the file."""
+def drawn(maps: Maps, run: RecordedRun, *, name: str = "", prefix: str = "") -> Drawn:
+    """Arms as rows, checkpoints as columns, each in the order of the file; beside other runs with the run's name."""
     arms = list(dict.fromkeys(each.arm for each in maps.panels))
     checkpoints = list(dict.fromkeys(each.checkpoint for each in maps.panels))
     chosen = {(each.arm, each.checkpoint): each for each in reversed(maps.panels)}  # the first seed of each
@@ -127,7 +127,8 @@ def drawn(maps: Maps, run: RecordedRun, *, prefix: str = "") -> Drawn:
     seeds = sorted({each.seed for each in chosen.values()})
     low, high = (f"{end:.3g}" for end in limits)
     caption = f"{CAPTION} Seed {', '.join(map(str, seeds))}."
-    return Drawn(shown(maps.title), caption, rows, low, high, ", ".join(str(shade) for _, shade in SCALE))
+    title = " · ".join(each for each in (shown(maps.title), name) if each)
+    return Drawn(title, caption, rows, low, high, ", ".join(str(shade) for _, shade in SCALE))
 
 
 def _chart(maps: Maps, each: Map, limits: tuple[float, float], name: str) -> Markup:

@@ -121,7 +121,7 @@ def _pictures(
     for place, (folder, (name, run)) in enumerate(reversed(folders.items())):
         found = _read(maps.read_maps, folder, name, damaged)
         if found is not None:
-            seen.append(maps.drawn(found, run, prefix=f"run-{place}-"))
+            seen.append(maps.drawn(found, run, name=name if len(folders) > 1 else "", prefix=f"run-{place}-"))
         listed = _read(films.read_films, folder, name, damaged)
         if listed:
             own, budget = films.films_of(run, listed, page, budget)

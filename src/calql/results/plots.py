@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
-
-import numpy as np
 
 from calql.methods.vocabulary import (
     AVERAGE_Q,
@@ -66,14 +65,25 @@ class Runs:
             return []  # its mean is it
         return seed_lines(run, what, self.timeline, lambda at, seed: like(name, place, "seed"))
 
-    def references(self, metric: str = AVERAGE_RETURN_TO_GO, name: str = REFERENCE) -> list[Line]:
-        """What the data came to, which values are held against: one for all runs where it is the same."""
-        what, look = column(metric), like(name, INK_PLACE, "dashed")
-        own = [line for run in self.runs for line in mean_line(run, what, self.timeline, look)]
-        ends = [float(line.y[-1]) for line in own]
-        if not own or np.ptp(ends) <= 1e-6 * max(np.abs(ends)):
-            return own[:1]
-        return self.means(what, "dashed")
+    def references(self, of: str, metric: str, name: str) -> list[Line]:
+        """What the data came to, against which the values of runs are held: one line for those where it is the same."""
+        found: list[tuple[Line, list[str]]] = []
+        for place, run in enumerate(self.runs):
+            has_values = any(row.get(of) is not None for row in run.rows)
+            look = like(name, place, "dashed")
+            for line in mean_line(run, column(metric), self.timeline, look) if has_values else ():
+                same = next((names for other, names in found if _same_end(other, line)), None)
+                if same is None:
+                    found.append((line, [self.names[place]]))
+                else:
+                    same.append(self.names[place])
+        if len(found) == 1:
+            return [replace(found[0][0], place=INK_PLACE)]
+        return [replace(line, label=f"{name}: {', '.join(names)}") for line, names in found]
+
+
+def _same_end(one: Line, other: Line) -> bool:
+    return math.isclose(one.y[-1], other.y[-1], rel_tol=1e-6)
 
 
 def score(runs: Runs) -> Sequence[Panel]:
@@ -85,7 +95,8 @@ def score(runs: Runs) -> Sequence[Panel]:
 def values(runs: Runs) -> Sequence[Panel]:
     """Of runs without an environment: what the policy would earn by fitted Q evaluation, beside what was logged."""
     panel = runs.panel("Value by fitted Q evaluation", column(FQE_VALUE))
-    return [replace(panel, lines=[*panel.lines, *runs.references(BEHAVIOUR_VALUE, LOGGED)])] if panel.lines else []
+    references = runs.references(FQE_VALUE, BEHAVIOUR_VALUE, LOGGED)
+    return [replace(panel, lines=[*panel.lines, *references])] if panel.lines else []
 
 
 def price(runs: Runs) -> Sequence[Panel]:
@@ -97,7 +108,8 @@ def price(runs: Runs) -> Sequence[Panel]:
 def q_values(runs: Runs) -> Sequence[Panel]:
     """Average Q on logged data against the average return-to-go of the same data."""
     panel = runs.panel("Average Q on logged data", column(AVERAGE_Q))
-    return [replace(panel, lines=[*panel.lines, *runs.references()])] if panel.lines else []
+    references = runs.references(AVERAGE_Q, AVERAGE_RETURN_TO_GO, REFERENCE)
+    return [replace(panel, lines=[*panel.lines, *references])] if panel.lines else []
 
 
 def calibration(runs: Runs) -> Sequence[Panel]:

@@ -62,6 +62,7 @@ class Summary:
     finished: bool
     seeds: tuple[SeedSummary, ...]
     tolerance: float = LEAST_FALL  # how far below the switch a score is no fall yet
+    fine_tunes: bool = True  # whether an online phase is planned
 
     def count(self, recovery: Recovery) -> int:
         """Seeds with this recovery."""
@@ -109,7 +110,7 @@ def summarise(run: RecordedRun | Path | str) -> Summary:
         for rows in map(read.of_seed, read.seeds)
         if rows
     )
-    return Summary(read.folder, read.task, read.method, read.finished, seeds, tolerance)
+    return Summary(read.folder, read.task, read.method, read.finished, seeds, tolerance, read.online_steps > 0)
 
 
 def tolerance_of(episodes: Any) -> float:

@@ -127,7 +127,8 @@ def prepare(
     data = split_at_jumps(data) if run.split_at_jumps else data
     warnings = require_sound(data, task.episode_limit) if brought else []
     rewards = rewards_of(task, choice.method)
-    task = dataclasses.replace(task, rewards=rewards.fitted(data))
+    task = dataclasses.replace(task, rewards=rewards.fitted(data, getattr(options, "discount", DISCOUNT)))
+    warnings += scaled(rewards, task.rewards)
     check_combination(choice.method, method, image=data.observations.dtype == np.uint8)
     arms = arms_of(choice, options, discrete=task.discrete)
     if task.logs_alone and not handed_in:
@@ -165,6 +166,17 @@ def rewards_of(task: Task, method: str) -> RewardRule:
     if task.rewards_for_all:
         return task.rewards
     return method_entry(method).rewards_on(task.domain, task.name, task.rewards)
+
+
+def scaled(asked: RewardRule, fitted: RewardRule) -> list[str]:
+    """In words, where rewards were given another size."""
+    if asked.largest_return is None:
+        return []
+    return [
+        f"rewards are multiplied by {fitted.scale:.4g}, so that the largest logged return is {asked.largest_return:g}: "
+        "the size that the weight of the regulariser is meant for. Q-values and returns-to-go are in these units, all "
+        "else is in yours; --reward-scale 1 leaves rewards as they are"
+    ]
 
 
 def _checked(

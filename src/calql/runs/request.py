@@ -95,16 +95,9 @@ def resolve_task(
         raise _missing("--dataset" if data is None else "--env")
     name = own_env if isinstance(own_env, str) else getattr(own_env, "__name__", "environment")
     task, notes = own_task(
-        name,
-        data,
-        own_env,
-        episode_limit=choice.episode_limit,
-        reward_scale=1.0 if choice.reward_scale is None else choice.reward_scale,
-        reward_shift=0.0 if choice.reward_shift is None else choice.reward_shift,
-        score=choice.score,
-        size=_size(choice),
+        name, data, own_env, episode_limit=choice.episode_limit, score=choice.score, size=_size(choice)
     )
-    return task, data, notes
+    return _mapped(task, choice), data, notes
 
 
 def _of_logs(choice: Choice, env: str | MakeEnv | None, data: Dataset | None) -> tuple[Task, Dataset, list[str]]:
@@ -114,15 +107,8 @@ def _of_logs(choice: Choice, env: str | MakeEnv | None, data: Dataset | None) ->
     data = data if data is not None else _logged(choice, named)
     if data is None:
         raise no_logs()
-    scale, shift = choice.reward_scale, choice.reward_shift
-    task, notes = logs.logs_task(
-        data,
-        logs.name_of(choice.dataset),
-        reward_scale=1.0 if scale is None else scale,
-        reward_shift=0.0 if shift is None else shift,
-        size=_size(choice),
-    )
-    return task, data, [WARNING, *notes]
+    task, notes = logs.logs_task(data, logs.name_of(choice.dataset), size=_size(choice))
+    return _mapped(task, choice), data, [WARNING, *notes]
 
 
 def no_logs() -> UserError:
@@ -199,14 +185,20 @@ def _missing(option: str) -> UserError:
 
 
 def _changed(task: Task, choice: Choice) -> Task:
-    """The named task with the user's episode limit and reward map, which then holds for every method."""
-    asked = {"scale": choice.reward_scale, "shift": choice.reward_shift}
-    numbers: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
-    if numbers:
-        task = dataclasses.replace(task, rewards=dataclasses.replace(task.rewards, **numbers), rewards_for_all=True)
+    """The named task with the user's episode limit and reward map."""
+    task = _mapped(task, choice)
     if choice.episode_limit is not None:
         task = dataclasses.replace(task, episode_limit=choice.episode_limit)
     return task
+
+
+def _mapped(task: Task, choice: Choice) -> Task:
+    """With the user's reward map, if there is one: it then holds for every method."""
+    asked = {"scale": choice.reward_scale, "shift": choice.reward_shift}
+    numbers: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    if not numbers:
+        return task
+    return dataclasses.replace(task, rewards=dataclasses.replace(task.rewards, **numbers), rewards_for_all=True)
 
 
 def _logged(choice: Choice, named: Recipe | None) -> Dataset | None:

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from calql.domains.own import NAME as OWN
 from calql.domains.registry import DOMAINS, Task, all_tasks
 from calql.engine.options import RunOptions
 from calql.methods import METHODS, PRESETS
@@ -45,11 +46,13 @@ def check_task(task: Task) -> None:
 def check_places(method: str) -> None:
     """Where a method has something otherwise must be a domain or a task that is there."""
     entry = METHODS[method]
-    places = {*entry.on, *entry.rewards} - set(DOMAINS)
+    places = {*entry.on, *entry.rewards, *entry.largest_return} - {*DOMAINS, OWN}
     tasks = all_tasks() if places else {}
     for place in sorted(places - set(tasks)):
         left_out = DOMAINS.left_out()
-        raise unknown("domain or task", place, {*DOMAINS, *tasks}, where=f"the method '{method}'", left_out=left_out)
+        raise unknown(
+            "domain or task", place, {*DOMAINS, OWN, *tasks}, where=f"the method '{method}'", left_out=left_out
+        )
 
 
 def _require(options: Mapping[str, Any], known: Iterable[str], where: str) -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from calql.data import Dataset
 from calql.data.rewards import RewardRule
 from calql.domains.base import NormalisedReturn, Task
+from calql.domains.own import NAME
 from calql.domains.own.size import PAPER, Size
 from calql.domains.own.tasks import OPTIONS, assumptions, logged_range
 from calql.system.errors import UserError
@@ -21,9 +22,7 @@ from calql.system.errors import UserError
 HOLD_OUT = 0.1  # of the episodes
 
 
-def logs_task(
-    data: Dataset, name: str, *, reward_scale: float = 1.0, reward_shift: float = 0.0, size: Size = PAPER
-) -> tuple[Task, list[str]]:
+def logs_task(data: Dataset, name: str, *, size: Size = PAPER) -> tuple[Task, list[str]]:
     """Described by its data; also what was assumed, in words."""
     failure, reference, assumed = assumptions(data)
     size = size.of_choices() if data.discrete else size
@@ -34,7 +33,7 @@ def logs_task(
         data=lambda: data,
         episode_limit=int(data.episode_lengths.max()),
         score=NormalisedReturn(*logged_range(data)),
-        rewards=RewardRule(reward_scale, reward_shift, failure),
+        rewards=RewardRule(failure=failure),
         reference=reference,
         discrete=data.discrete,
     )
@@ -48,7 +47,7 @@ def outline(name: str, size: Size = PAPER, **known: Any) -> Task:
     }  # fmt: skip
     return Task(
         name=name,
-        domain="own",
+        domain=NAME,
         summary="logs alone",
         make_env=nothing,
         protocol=replace(size.protocol, online_steps=0),

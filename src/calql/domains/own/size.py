@@ -11,8 +11,7 @@ import jax
 from calql.domains.base import Protocol
 from calql.system.cores import available_cores
 
-SEEDS = 4  # of a run, unless its user says
-PAPER_CORE_SECONDS = 0.54  # of processor time for an update of so many seeds at the paper's size (docs/own-data.md)
+PAPER_CORE_SECONDS = 0.54 / 4  # of processor time for an update of one seed at the paper's size (docs/own-data.md)
 
 
 @dataclass(frozen=True)
@@ -24,23 +23,29 @@ class Size:
     options: Mapping[str, Any] = field(default_factory=dict)
     cores: int = 0  # where it was made smaller for them
 
+    timed: bool = True  # whether the time of an update was measured on such data
+
     def of_choices(self) -> Size:
         """For discrete actions, of which none is sampled."""
-        return replace(self, options={name: value for name, value in self.options.items() if name not in SAMPLES})
+        options = {name: value for name, value in self.options.items() if name not in SAMPLES}
+        return replace(self, options=options, timed=False)
 
     def notes(self, *, online: bool = True) -> list[str]:
-        """What was chosen, and what the paper's size would take here; nothing where it is the paper's."""
+        """What was chosen where nobody says otherwise, and what the paper's size would take here."""
         if not self.machine:
             return []
         small, large = self.protocol, PAPER.protocol
-        hours = large.offline_updates * PAPER_CORE_SECONDS / self.cores / 3600
         steps = [f" and {each.online_steps:,} steps online" if online else "" for each in (small, large)]
         return [
-            f"sized for {self.machine} unless you say otherwise: networks of 2 x 64 units, batches of "
+            f"what you do not set is sized for {self.machine}: networks of 2 x 64 units, batches of "
             f"{NETWORKS['batch_size']}, {small.offline_updates:,} updates{steps[0]}; --preset paper trains networks of "
-            f"256 units with batches of 256 for {large.offline_updates:,} updates{steps[1]}, which wants a GPU: here "
-            f"some {hours:,.0f} hours for its {SEEDS} seeds{' before it goes online' if online else ''}"
+            f"256 units with batches of 256 for {large.offline_updates:,} updates{steps[1]}, which wants a GPU"
+            f"{self._time(online) if self.timed else ''}"
         ]
+
+    def _time(self, online: bool) -> str:
+        hours = PAPER.protocol.offline_updates * PAPER_CORE_SECONDS / self.cores / 3600
+        return f": with Cal-QL, some {hours:.1g} hours here for each seed{' before it goes online' if online else ''}"
 
 
 PAPER = Size(

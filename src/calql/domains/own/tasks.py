@@ -16,6 +16,7 @@ from calql.data import Dataset
 from calql.data.choices import MASK
 from calql.data.rewards import RewardRule
 from calql.domains.base import NormalisedReturn, Score, Task, success_rate
+from calql.domains.own import NAME
 from calql.domains.own.size import PAPER, Size
 from calql.system.errors import UserError
 
@@ -38,8 +39,6 @@ def own_task(
     env: str | MakeEnv,
     *,
     episode_limit: int | None = None,
-    reward_scale: float = 1.0,
-    reward_shift: float = 0.0,
     score: ScoreKind | None = None,
     size: Size = PAPER,
 ) -> tuple[Task, list[str]]:
@@ -61,13 +60,13 @@ def own_task(
     notes = [*size.notes(), *assumed]
     task = Task(
         name=name,
-        domain="own",
+        domain=NAME,
         summary=f"{data.source} in {name}",
         make_env=make_env,
         data=lambda: data,
         episode_limit=int(limit),
         score=success_rate if score == "success" else NormalisedReturn(*logged_range(data)),
-        rewards=RewardRule(reward_scale, reward_shift, failure),
+        rewards=RewardRule(failure=failure),
         protocol=size.protocol,
         reference=reference,
         options=OPTIONS,
@@ -83,7 +82,7 @@ def outline(env: str, size: Size = PAPER) -> Task:
     """What options need to know of a task, before its data are read and its environment is made."""
     return Task(
         name=env,
-        domain="own",
+        domain=NAME,
         summary=f"data of one's own in {env}",
         make_env=env_maker(env),
         data=_unread,

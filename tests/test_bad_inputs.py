@@ -350,22 +350,22 @@ CASES: list[tuple[str, str]] = [
 ]  # fmt: skip
 
 PYTHON: list[tuple[dict[str, Any], str]] = [
-    ({"seeds": "2"}, "--seeds is '2'; it must be a whole number"),
-    ({"batch_size": 2.5}, "--batch-size is 2.5"),
-    ({"batch_size": float("nan")}, "--batch-size is nan"),
-    ({"discount": "high"}, "--discount is 'high'; it must be a number"),
+    ({"seeds": "2"}, "seeds is '2'; it must be a whole number"),
+    ({"batch_size": 2.5}, "batch_size is 2.5"),
+    ({"batch_size": float("nan")}, "batch_size is nan"),
+    ({"discount": "high"}, "discount is 'high'; it must be a number"),
     ({"critic_loss": "men"}, "did you mean 'mean'"),
-    ({"update_schedule": "epoch"}, "--update-schedule is 'epoch'; it must be trajectory or step"),
-    ({"warmup_actions": None}, "--warmup-actions is None"),
+    ({"update_schedule": "epoch"}, "update_schedule is 'epoch'; it must be trajectory or step"),
+    ({"warmup_actions": None}, "warmup_actions is None"),
     ({"policy_widths": 256}, "several values in a row"),
-    ({"episode_limit": -5}, "--episode-limit is -5"),
-    ({"reward_scale": "2"}, "--reward-scale is '2'"),
+    ({"episode_limit": -5}, "episode_limit is -5"),
+    ({"reward_scale": "2"}, "reward_scale is '2'"),
     ({"dataset": {"observations": np.zeros((3, 2))}}, "the dataset is a dict"),
     ({"dataset": 3}, "the dataset is a int"),
     ({"env": 3}, "the environment is a int"),
     ({"env": corridor.Corridor()}, "the environment is a Corridor"),
     ({"env": lambda: corridor.Corridor(), "episode_limit": 20, "workers": 1}, "cannot be sent to worker processes"),
-    ({"method": 3}, "--method is 3"),
+    ({"method": 3}, "method is 3"),
     ({"no_such_option": 3}, "no option is called 'no_such_option'"),
 ]
 

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,10 @@ def test_a_script_registers_them(site: Path, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert config(tmp_path / "run")["method"] == "upper-half"
+    registers = script[: script.index("outcome =")]  # and where the package is installed as well, again and again
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), *sys.path])}
+    done = subprocess.run([sys.executable, "-c", registers * 2], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_format_of_another_package_is_read(site: Path, tmp_path: Path) -> None:
@@ -233,6 +238,32 @@ def test_a_registry_of_classes() -> None:
     assert registry["kind"] is Kind
     with pytest.raises(UserError, match=r"the kind 'thing' is a Thing; give a class derived from .*Thing"):
         registry.register("thing", Thing())  # type: ignore[arg-type]
+
+
+def test_what_is_registered_again(registry: Registry[Thing]) -> None:
+    """The same object is there already; of a notebook's cell the last one counts; another is refused."""
+
+    def thing_of(act: Callable[[], None]) -> Thing:
+        thing = Thing()
+        vars(thing)["act"] = act
+        return thing
+
+    def cell() -> Callable[[], None]:
+        def act() -> None: ...
+
+        return act
+
+    first, again = thing_of(cell()), thing_of(cell())
+    registry.register("mine", first)
+    registry.register("mine", first)
+    registry.register("mine", again)
+    assert registry["mine"] is again
+    registry.register("own", registry["own"])
+    with pytest.raises(UserError, match="there is a thing 'mine' already"):
+        registry.register("mine", thing_of(cell))
+    with pytest.raises(UserError, match="there is a thing 'own' already"):
+        registry.register("own", again)
+    assert list(registry).count("own") == 1
 
 
 def test_registering(registry: Registry[Thing]) -> None:

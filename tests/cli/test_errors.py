@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import h5py
@@ -40,6 +41,46 @@ def fails(words: list[str], capsys: pytest.CaptureFixture[str], out: Path) -> st
 )
 def test_names_and_numbers(words: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert said in fails(words, capsys, tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--env corridor:Corridor-v0", "--dataset is missing"),
+        ("--offline", "--dataset is missing"),
+        ("--dataset gone.npz --env corridor:Corridor-v0 --vary calibrat=true,false", "did you mean 'calibrate'"),
+        ("--dataset gone.npz --env corridor:Corridor-v0 --method CQL", "did you mean 'cql'"),
+    ],
+)
+def test_what_names_alone_show_is_refused_before_anything_is_read(
+    words: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", *words.split()]) == 2
+    heard = capsys.readouterr()
+    assert said in heard.err
+    assert not heard.out
+
+
+def test_a_module_in_this_folder(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [place for place in sys.path if place])
+    good = own(corridor.write_demonstrations(tmp_path), "nobodys_robot:Point-v0")
+    assert "PYTHONPATH" not in fails(good, capsys, tmp_path / "run")
+    (tmp_path / "nobodys_robot.py").write_text("")
+    said = fails(good, capsys, tmp_path / "run")
+    assert "nobodys_robot.py is in this folder" in said
+    assert "PYTHONPATH=." in said
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "nobodys_robot.py").write_text("import no_such_thing")
+    assert "PYTHONPATH" not in fails(good, capsys, tmp_path / "run")  # what is missing is another
+
+
+def test_a_dataset_is_no_film(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    data = corridor.write_demonstrations(tmp_path)
+    said = fails(["render", str(data)], capsys, tmp_path / "film.gif")
+    assert f"calql data view {data}" in said
 
 
 def test_unknown_commands_suggest_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:

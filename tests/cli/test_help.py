@@ -12,7 +12,8 @@ import corridor
 from calql.cli import main
 
 USUAL = {
-    "--task", "--method", "--preset", "--dataset", "--env", "--offline-updates", "--online-steps", "--max-minutes",
+    "--task", "--method", "--preset", "--vary", "--dataset", "--env", "--offline", "--columns",
+    "--offline-updates", "--online-steps", "--max-minutes",
     "--seeds", "--out", "--resume", "--live", "--quiet", "--tensorboard", "--wandb", "--help", "--help-all",
     "--explain",
 }  # fmt: skip
@@ -45,7 +46,7 @@ def test_help_is_about_the_options_that_people_use(capsys: pytest.CaptureFixture
     lines = shown(["train", "--help"], capsys)
     assert options_in(lines) == USUAL
     titles = [line.strip("╭─╮ ") for line in lines if line.strip("╭─╮ ").endswith("options")]
-    groups = ["task", "length", "seed", "folder", "resuming", "watching"]
+    groups = ["task", "own data", "length", "folder", "watching"]
     assert titles == ["options", *(f"{group} options" for group in groups)]
     assert len(lines) <= 60
     assert "(task point-maze-quick: 4000)" in " ".join(" ".join(line.strip("│ ") for line in lines).split())
@@ -69,7 +70,8 @@ def test_help_of_own_data_reads_none(capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.parametrize(
-    "command", ["bench", "evaluate", "report", "reproduce", "render", "compare", "data inspect", "round add"]
+    "command",
+    ["tasks", "methods", "bench", "evaluate", "report", "reproduce", "render", "compare", "data inspect", "round add"],
 )
 def test_help_of_the_other_commands(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--help" in options_in(shown([*command.split(), "-h"], capsys))
@@ -90,6 +92,27 @@ def test_no_option_says_its_default_twice(capsys: pytest.CaptureFixture[str]) ->
         for option in text.split(" --"):
             assert option.count("(default") <= 1, option
         assert "default: default" not in text
+
+
+def test_lists_show_one_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["methods", "iql"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[:2]] == ["method", "iql"]
+    assert lines[2:] == ["", "its options: calql train --method iql --help-all"]
+    assert main(["tasks", "point-maze-quick"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[:2]] == ["task", "point-maze-quick"]
+    assert lines[3:] == ["", "its options: calql train --task point-maze-quick --help-all"]
+    for words, said in ((["methods", "iqll"], "'iql'"), (["tasks", "point-maze-quik"], "'point-maze-quick'")):
+        assert main(words) == 2
+        assert f"did you mean {said}" in capsys.readouterr().err
+
+
+def test_lists_have_no_blanks_at_the_ends_of_lines(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    data = corridor.write_demonstrations(tmp_path)
+    for words in (["methods"], ["data", "inspect", str(data)]):
+        assert main(words) == 0
+        assert not [line for line in capsys.readouterr().out.splitlines() if line != line.rstrip()]
 
 
 def explained(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, tuple[str, str]]:

@@ -38,6 +38,8 @@ def test_a_project_from_start_to_going_back(
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")  # the data of round 0 are found from anywhere
     assert "policy to deploy: ../arm/rounds/001/policy" in said("train ../arm --quiet")
+    known = said("add ../arm ../arm/collected/round-000/seed-0")
+    assert known.endswith("\n0 new episodes with 0 steps\n")
     out = said("back ../arm 0")
     assert "(1)" in out
     assert "2 episodes are set aside" in out

@@ -34,6 +34,7 @@ def with_value(key: str, row: int, value: float) -> Arrays:
 
 BAD: dict[str, tuple[Arrays, str]] = {
     "missing key": (changed(rewards=None, reward=np.zeros(5)), "no 'rewards' among its keys .*rename 'reward'"),
+    "missing rewards": (changed(rewards=None), "no 'rewards' among its keys .*; say what is rewarded: --reward end"),
     "missing keys": (
         changed(observations=None, actions=None),
         "no 'observations', 'actions' among its keys .*D4RL's key names",
@@ -46,7 +47,10 @@ BAD: dict[str, tuple[Arrays, str]] = {
     "episode lengths": (changed(episode_lengths=np.array([3, 3])), "'episode_lengths' adds up to 6 and .* has 5"),
     "empty episode": (changed(episode_lengths=np.array([5, 0])), "'episode_lengths' holds values that are not"),
     "NaN": (with_value("observations", 1, np.nan), "'observations' holds 2 NaN values in 1 row, the first in row 1"),
-    "inf": (with_value("actions", 3, np.inf), "'actions' holds 1 inf value in 1 row, the first in row 3"),
+    "inf": (
+        with_value("actions", 3, np.inf),
+        "'actions' holds 1 inf value in 1 row, the first in row 3; .* --drop-bad-episodes",
+    ),
     "too large": (with_value("rewards", 2, 1e300), "'rewards' holds 1 inf value in 1 row, the first in row 2"),
     "flat actions": (changed(actions=np.zeros(5)), r"'actions' has shape \(5,\) and type float64; store"),
     "masked box": (changed(action_masks=np.ones((5, 3))), "has 'action_masks' and continuous actions"),

@@ -54,6 +54,14 @@ def test_successors_that_were_never_recorded(good: Dataset) -> None:
         require_sound(bad, 20)
 
 
+def test_successors_that_follow_from_the_rows_are_not_told_of(tmp_path: Path) -> None:
+    """Two rows in one episode: what comes after both is the last observation."""
+    seen = np.array([[0.0], [1.0]], np.float32)
+    ends = {"terminals": np.array([False, True]), "truncated": np.array([False, False])}
+    two = Dataset(seen, seen, np.zeros(2, np.float32), seen[[1, 1]], **ends, source="two rows")
+    assert findings(two).errors == ()
+
+
 @pytest.mark.parametrize("rows", [np.zeros((1, 2), np.float32), np.zeros((8, 8, 3), np.float32), np.zeros(2, np.uint8)])
 def test_observations_that_are_neither_a_vector_nor_a_picture(good: Dataset, rows: np.ndarray) -> None:
     strange = np.stack([rows] * len(good))

@@ -59,6 +59,26 @@ def test_a_table_of_columns_with_names_of_their_own(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.terminals, data.terminals)
 
 
+def test_a_table_with_what_each_column_is_after_the_step(tmp_path: Path) -> None:
+    data, path = corridor.demonstrations(), tmp_path / "log.csv"
+    episode = np.repeat(np.arange(len(data.episode_ends)), data.episode_lengths)
+    with path.open("w", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerow(["episode", "x", "y", "ax", "reward", "terminal", "timeout", "next_x", "next_y"])
+        for row in range(len(data)):
+            ends = int(data.terminals[row]), int(data.truncated[row])
+            numbers = (*data.observations[row], *data.actions[row], data.rewards[row])
+            lines.writerow([episode[row], *map(float, numbers), *ends, *map(float, data.next_observations[row])])
+    assert suggested(path).columns == ("observation=x,y", "next_observation=next_x,next_y", "action=ax")
+    same(load(path, suggested(path)), data)
+
+
+def test_an_action_is_not_guessed() -> None:
+    assert table_example(["x", "y", "speed"]) == EXAMPLE
+    assert table_example(["x", "angle", "u_1", "u_2"]) == "for example --columns observation=x,angle action=u_1,u_2"
+    assert table_example(["x", "y", "next_x", "ctrl_x"]) == "for example --columns observation=x,y action=ctrl_x"
+
+
 def test_nothing_is_guessed_where_nothing_can_be() -> None:
     assert table_example(["alone"]) == EXAMPLE
     assert table_example([f"column_{place}" for place in range(30)]) == EXAMPLE

@@ -14,6 +14,7 @@ from hypothesis.extra.numpy import arrays
 from rich.console import Console
 from synthetic_runs import make_run
 
+from calql.cli.train import print_numbers
 from calql.results import read_run, result_table, summarise
 from calql.results.curves import align, column, phase_curve
 from calql.results.statistics import band, means
@@ -178,3 +179,13 @@ def test_not_a_run_folder(tmp_path: Path) -> None:
         summarise(tmp_path / "missing")
     with pytest.raises(UserError, match=r"no config\.json"):
         summarise(tmp_path)
+
+
+def test_no_table_before_a_number_is_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = make_run(tmp_path / "run", seeds=1)
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    print_numbers(folder, Console())
+    assert "cal-ql" in capsys.readouterr().out
+    (folder / "metrics.jsonl").write_text(f"{lines[0]}\n")
+    print_numbers(folder, Console())
+    assert not capsys.readouterr().out

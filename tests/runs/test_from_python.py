@@ -24,6 +24,7 @@ from test_probe import TINY
 import calql
 import corridor
 from calql.runs import given, life
+from calql.runs.api import as_keywords
 from calql.runs.lock import LOCK
 from calql.system.errors import UserError
 
@@ -55,6 +56,28 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def cut(tmp_path: Path) -> Callable[..., Path]:
     """A run that ended after its offline phase, and goes on to the same end when it is extended."""
     return lambda **changes: train(tmp_path / "run", online_steps=0, **changes)
+
+
+def test_errors_speak_python(tmp_path: Path) -> None:
+    data = corridor.demonstrations()
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"enviroment": "corridor:Corridor-v0"}, "no option is called 'enviroment'; did you mean 'env'"),
+        ({}, "^env is missing; .* dataset FILE and env package:Name-v0, or offline=True for logs alone$"),
+        ({"env": lambda: corridor.Corridor()}, r"give one, for example episode_limit=\d+: the longest"),
+    ]
+    for options, said in cases:
+        with pytest.raises(UserError, match=said):
+            calql.train(dataset=data, out=tmp_path / "run", **options)
+    assert as_keywords("--real is 3; leave out --env") == "real is 3; leave out env"
+    assert as_keywords("go on --no-probe, or with --drop-bad-episodes") == (
+        "go on probe=False, or with drop_bad_episodes=True"
+    )
+
+
+def test_what_is_printed_is_short(whole: Path) -> None:
+    data = corridor.demonstrations()
+    assert repr(data).startswith(f"<Dataset {data.source}: {len(data)} steps, {len(data.episode_ends)} episodes, ")
+    assert repr(calql.load_policy(whole)) == "<LoadedPolicy cal-ql on make_corridor, seed 0>"
 
 
 def test_it_says_what_was_given(whole: Path) -> None:

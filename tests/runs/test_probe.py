@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import robot
 from robot import times
@@ -16,6 +18,7 @@ from calql.data.check import RESETS, STEPS
 from calql.runs import life as training
 from calql.runs.life import Watching
 from calql.runs.scores import evaluate
+from calql.system.errors import UserError
 
 TINY: dict[str, Any] = {
     "seeds": 1, "offline_updates": 4, "online_steps": 20, "evaluate_offline_every": 4, "evaluate_online_every": 20,
@@ -79,6 +82,16 @@ def test_the_trial_says_what_it_does_and_does_that(tmp_path: Path, counts: Path)
     tried = tried[: [note["what"] for note in tried].index("closed")]
     assert sum(note["what"] == "step" for note in tried) == STEPS + 1
     assert [note["what"] for note in tried].count("made") == 1
+
+
+def test_what_is_refused_before_the_trial_announces_none(tmp_path: Path) -> None:
+    data, heard = corridor.demonstrations(), Heard()
+    wide = dataclasses.replace(data, actions=np.repeat(data.actions, 2, axis=1))
+    how: dict[str, Any] = {"env": "robot:Robot-v0", "out": tmp_path / "run", "watching": Watching(heard)}
+    for refused, method in ((wide, "cal-ql"), (data, "dqn")):
+        with pytest.raises(UserError):
+            calql.train(dataset=refused, method=method, **how)
+    assert not heard.lines
 
 
 def test_without_a_trial_nothing_is_driven_before_training(tmp_path: Path, counts: Path) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 import corridor
 from calql.cli import main
+from calql.cli.data_view import page_name
 from calql.data import Dataset, describe, write_npz
 from calql.data.concerned import concerned
 from calql.data.overview import episodes
@@ -290,7 +291,18 @@ def test_the_command_serves_the_page_until_ctrl_c(good: Dataset, tmp_path: Path)
             assert b"good.npz" in answer.read()
         served.send_signal(signal.SIGINT)
         assert served.wait(30) == 0
-    assert not (tmp_path / "data.html").exists()
+    assert not list(tmp_path.glob("*.html"))
+
+
+def test_the_page_is_named_after_the_dataset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    corridor.write_demonstrations(tmp_path).rename(tmp_path / "my.npz")
+    assert main(["data", "view", "my.npz"]) == 0
+    assert capsys.readouterr().out == "page: my-data.html\n"
+    assert Page(tmp_path / "my-data.html").text
+    assert page_name("minari:point/a b-v1") == "minari-point-a-b-v1-data.html"
 
 
 def test_a_set_that_takes_long_to_build_is_not_built(

@@ -15,6 +15,7 @@ from calql.cli.data_difficulty import DifficultyOptions, difficulty
 from calql.cli.data_view import ViewOptions, view
 from calql.cli.listing import print_left_out
 from calql.cli.parse import parse, subcommand
+from calql.cli.printing import print_trimmed
 from calql.cli.reading import ReadingOptions
 from calql.data import Dataset, Reading, check, describe, load, render, write
 from calql.data.inspect import sentence
@@ -36,7 +37,7 @@ def inspect(file: str, task: str | None = None, env: str | None = None, reading:
         limit, warnings = _compared(dataset, task, env, found.append)
     told = [sentence(f"{problem.what}; {problem.mend}") for problem in found]
     seen = describe(dataset, told, limit)
-    Console(soft_wrap=True).print(render(replace(seen, warnings=(*seen.warnings, *map(sentence, warnings)))))
+    print_trimmed(render(replace(seen, warnings=(*seen.warnings, *map(sentence, warnings)))), Console(soft_wrap=True))
     return 0
 
 

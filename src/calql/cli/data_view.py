@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
+from tyro.conf import arg
 
 from calql.cli.reading import ReadingOptions
 from calql.data import Dataset, describe, load
@@ -29,8 +31,8 @@ class ViewOptions(ReadingOptions):
 
     file: Annotated[str, tyro.conf.Positional]
     """A file or a folder of any format, minari:NAME, or a dataset by name as in calql data list."""
-    out: str = "data.html"
-    """The page to write."""
+    out: Annotated[str | None, arg(metavar="FILE")] = None
+    """The page to write (default: in this folder, NAME-data.html after the dataset)."""
     serve: bool = False
     """Serve it to a browser on this machine instead, until Ctrl-C."""
     port: Port = 0
@@ -49,7 +51,7 @@ def view(options: ViewOptions) -> int:
     page = _page(options)
     if options.serve:
         return _serve(page, options.port)
-    out = Path(options.out)
+    out = Path(options.out or page_name(options.file))
     if out.suffix.lower() not in (".html", ".htm"):
         raise UserError("the page is HTML", where=str(out), mend="give --out a name that ends in .html")
     from calql.results.metrics import write_atomically
@@ -58,6 +60,12 @@ def view(options: ViewOptions) -> int:
     write_atomically(out, page)
     print(f"page: {out}")
     return 0
+
+
+def page_name(dataset: str) -> str:
+    """After the file, the folder or the name of a dataset."""
+    name = Path(dataset).resolve().stem if Path(dataset).exists() else dataset
+    return re.sub(r"[^\w.-]+", "-", name) + "-data.html"
 
 
 def _page(options: ViewOptions) -> str:

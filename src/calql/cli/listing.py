@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
+import tyro
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from calql.system.errors import UserError, shown
+from calql.cli.parse import parse
+from calql.cli.printing import print_trimmed
+from calql.domains.base import Task
+from calql.system.errors import shown
 from calql.system.registry import Registry
 
 WIDTH = 120  # where there is no terminal
 NAMES = 26  # letters of the longest name of a task, and one
+NAME = Annotated[str | None, tyro.conf.Positional]
 ABOUT = (
     "offline: gradient steps on the data; online and episode: environment steps.",
     "Get data that are not here before a run: 'calql data download TASK' fetches the public original,",
@@ -21,13 +27,31 @@ ABOUT = (
 )
 
 
+@dataclass(frozen=True)
+class Listing:
+    """List what there is, or one of it."""
+
+    name: NAME = None
+    """The one to show (default: all)."""
+
+
+class TasksOptions(Listing):
+    """List the tasks with their sizes and where their data are, or one of them."""
+
+
+class MethodsOptions(Listing):
+    """List the methods, or one of them."""
+
+
 def run(command: str, words: Sequence[str]) -> int:
-    if words:
-        raise UserError(f"'{words[0]}' is one word too many", where=f"calql {command}", mend="it takes no options")
+    kind: type[Listing] = TasksOptions if command == "tasks" else MethodsOptions
+    name = parse(kind, words, command=command).name
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH)
-    (_print_tasks if command == "tasks" else _print_methods)(console)
+    (_print_tasks if command == "tasks" else _print_methods)(console, name)
+    if name is not None:
+        console.print(f"\nits options: calql train --{command.removesuffix('s')} {name} --help-all", markup=False)
     return 0
 
 
@@ -37,19 +61,24 @@ def print_left_out(things: Registry[Any], console: Console) -> None:
         console.print(shown(error.what), style="dim", markup=False, soft_wrap=True)
 
 
-def _print_tasks(console: Console) -> None:
+def _print_tasks(console: Console, name: str | None) -> None:
     """Two lines a task, also at 80 columns: its sizes and its data, and under them what it is."""
-    from calql.domains.registry import DOMAINS, all_tasks
+    from calql.domains.registry import DOMAINS, all_tasks, get_task
+
+    tasks = all_tasks().values() if name is None else [get_task(name)]
+    head = Text(_row("task", "offline", "online", "episode", "data"), style="bold")
+    console.print(head, *(line for task in tasks for line in _lines(task)), sep="\n")
+    if name is None:
+        console.print(Text(), Text(" ".join(ABOUT)), sep="\n")
+        print_left_out(DOMAINS, console)
+
+
+def _lines(task: Task) -> tuple[Text, Text]:
     from calql.runs.request import DEFAULT_TASK
 
-    lines = [Text(_row("task", "offline", "online", "episode", "data"), style="bold")]
-    for task in all_tasks().values():
-        sizes = _count(task.protocol.offline_updates), _count(task.protocol.online_steps), str(task.episode_limit)
-        lines.append(Text(_row(task.name, *sizes, _data(task.name))))
-        default = " (the default)" if task.name == DEFAULT_TASK else ""
-        lines.append(Text(f"  {task.summary}{default}", style="dim"))
-    console.print(*lines, Text(), Text(" ".join(ABOUT)), sep="\n")
-    print_left_out(DOMAINS, console)
+    sizes = _count(task.protocol.offline_updates), _count(task.protocol.online_steps), str(task.episode_limit)
+    default = " (the default)" if task.name == DEFAULT_TASK else ""
+    return Text(_row(task.name, *sizes, _data(task.name))), Text(f"  {task.summary}{default}", style="dim")
 
 
 def _row(name: str, offline: str, online: str, episode: str, data: str) -> str:
@@ -81,11 +110,12 @@ def _count(number: int) -> str:
     return f"{number:,}"
 
 
-def _print_methods(console: Console) -> None:
-    from calql.methods import METHODS
+def _print_methods(console: Console, name: str | None) -> None:
+    from calql.methods import METHODS, method_entry
 
     table = Table("method", "what", box=None, header_style="bold")
-    for name, entry in METHODS.loadable().items():
-        table.add_row(name, entry.summary)
-    console.print(table)
-    print_left_out(METHODS, console)
+    for each, entry in (METHODS.loadable() if name is None else {name: method_entry(name)}).items():
+        table.add_row(each, entry.summary)
+    print_trimmed(table, console)
+    if name is None:
+        print_left_out(METHODS, console)

@@ -51,11 +51,20 @@ def run(command: str, words: Sequence[str]) -> int:
     return 0
 
 
+def _refuse_data(name: str) -> None:
+    from calql.domains.registry import all_tasks
+
+    if Path(name).exists() and name not in all_tasks():
+        mend = f"look at a dataset with: calql data view {name}"
+        raise UserError("is neither a task nor a run folder", where=name, mend=mend)
+
+
 def _of_task(options: RenderOptions) -> list[Path]:
     from calql.domains.registry import get_task
     from calql.runs.film import filmed
     from calql.runs.film_files import require_kind, write_film
 
+    _refuse_data(options.task_or_run)
     out = Path(options.out or "episode.gif")
     require_kind(out)
     task = get_task(options.task_or_run)

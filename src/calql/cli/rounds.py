@@ -138,6 +138,7 @@ def _start(command: str, words: Sequence[str]) -> int:
     project.refuse_taken(folder)
     choice = _choice(flags)
     given = {"online_steps": 0, **options_given(typed, choice.method, RunOptions, apart=[TrainOptions, StartOptions])}
+    preparation.look_ahead(choice, given)
     doing = f"reading {choice.task or choice.dataset or 'the logs'}"
     with _stops(flags.max_minutes) as stops, watched(doing, stops, quiet=flags.quiet) as watching:
         prepared = preparation.prepare_choice(choice, given, probe=flags.probe, tell=watching.display.message)
@@ -181,7 +182,8 @@ def _add(command: str, words: Sequence[str]) -> int:
     if len(added.repeated) > LISTED:
         print(f"skipped: {len(added.repeated) - LISTED} more that are there already")
     waiting = len(read_ledger(folder).inbox)
-    print(shown(f"{added.episodes} new episodes with {added.steps} steps; {waiting} wait: calql round train {folder}"))
+    next_step = f"; {waiting} wait: calql round train {folder}" if waiting else ""
+    print(shown(f"{added.episodes} new episodes with {added.steps} steps{next_step}"))
     return 0
 
 

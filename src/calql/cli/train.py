@@ -24,6 +24,7 @@ from calql.methods import DEFAULT_METHOD
 from calql.results import logs_alone, logs_tables, read_runs, result_table, summarise
 from calql.results.arms import in_words, split_vary
 from calql.results.live import Live
+from calql.results.summary import NUMBERS
 from calql.runs import life as training
 from calql.runs import preparation, record, request
 from calql.runs.changes import changed, refused
@@ -50,7 +51,7 @@ class TrainOptions(Checked):
     dataset: Annotated[str | None, arg(metavar="FILE")] = None
     """A dataset of your own: a file or a folder of any format (docs/formats.md), or minari:NAME."""
     columns: Annotated[tuple[str, ...], arg(metavar="ROLE=NAME ...")] = ()
-    """Which columns of your dataset are what, for example 'observation=joint_*' 'action=cmd_*' reward=r episode=run."""
+    """Which of its columns are what: 'observation=joint_*' 'action=cmd_*' reward=r episode=run."""
     observations: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
     """Parts of dictionary observations by name, in your order: vectors, cameras, or both."""
     reward: Annotated[str | None, arg(metavar="WHAT")] = None
@@ -68,7 +69,7 @@ class TrainOptions(Checked):
     score: ScoreKind | None = None
     """How your own environment is scored (default: by success, where it reports it when tried out)."""
     offline: bool = False
-    """Train on the logs of --dataset alone, without an environment: policies are valued on held-out episodes."""
+    """Train on the logs alone, without an environment: policies are valued on held-out episodes."""
     action_low: Annotated[tuple[float, ...], ANY] = ()
     """With --offline: the least that actions may be, one number or one for each (default: as the data reach)."""
     action_high: Annotated[tuple[float, ...], ANY] = ()
@@ -112,11 +113,10 @@ DESCRIPTION = (
 )
 USUAL: dict[str, tuple[str, ...]] = {  # the options that people use, by the title of their group
     "": ("help_all", "explain"),
-    "task": ("task", "method", "preset", "dataset", "env"),
-    "length": ("offline_updates", "online_steps", "max_minutes"),
-    "seed": ("seeds",),
-    "folder": ("out",),
-    "resuming": ("resume",),
+    "task": ("task", "method", "preset", "vary"),
+    "own data": ("dataset", "env", "offline", "columns"),
+    "length": ("offline_updates", "online_steps", "seeds", "max_minutes"),
+    "folder": ("out", "resume"),
     "watching": ("live", "quiet", "tensorboard", "wandb"),
 }
 
@@ -139,7 +139,8 @@ def run(command: str, words: Sequence[str]) -> int:
                 outcome = _resume(flags, typed, stops, live)
             else:
                 outcome = _start(flags, typed, stops, shlex.join(["calql", command, *words]), live)
-        return _finish(outcome, films=flags.films)
+        cautioned = flags.resume is None and not flags.quiet  # by the notes at its beginning
+        return _finish(outcome, films=flags.films, cautioned=cautioned)
 
 
 def _live(flags: TrainOptions) -> AbstractContextManager[Live | None]:
@@ -228,6 +229,7 @@ def _start(flags: TrainOptions, typed: Words, stops: Stops, command: str, live: 
     refuse_existing(flags.out)
     choice = _choice(flags)
     given = _given(typed, choice.method)
+    preparation.look_ahead(choice, given)
     doing = f"reading the data of {choice.task or choice.dataset or DEFAULT_TASK}"
     with _watched(doing, flags, stops, live) as watching:
         return training.start(_ready(choice, given, watching, probe=flags.probe), flags.out, watching, command)
@@ -246,16 +248,17 @@ def _watched(
     return watched(doing, stops, quiet=flags.quiet, live=live, tensorboard=flags.tensorboard, wandb=flags.wandb)
 
 
-def _finish(outcome: training.Outcome, *, films: bool) -> int:
+def _finish(outcome: training.Outcome, *, films: bool, cautioned: bool = False) -> int:
     """The result table, films and the report; of a run that was stopped the table alone, which takes no time."""
     console = Console()
     folder: Path = outcome.folder
     valued = logs_alone.assessed(outcome.rows)
     if valued:
         console.print(logs_tables.logs_table(outcome.rows))
-        console.print(shown(f"{logs_alone.lead(outcome.rows)} {logs_alone.WARNING}"), markup=False, highlight=False)
+        said = logs_alone.lead(outcome.rows), *(() if cautioned else (logs_alone.WARNING,))
+        console.print(shown(" ".join(said)), markup=False, highlight=False)
     elif outcome.rows:
-        print_table(result_table([summarise(run) for run in read_runs(folder)]), console)
+        print_numbers(folder, console)
     for member, at in outcome.diverged.items():
         where = f"update {at['update']:,} (environment step {at['env_steps']:,})"
         console.print(
@@ -275,6 +278,13 @@ def _finish(outcome: training.Outcome, *, films: bool) -> int:
 
         console.print(shown(f"report: {write_report([folder])}"), soft_wrap=True, markup=False)
     return DIVERGED if outcome.diverged else 0
+
+
+def print_numbers(folder: Path, console: Console) -> None:
+    """The result table; none before a number of it is known."""
+    summaries = [summarise(run) for run in read_runs(folder)]
+    if any(summary.stat(number) is not None for summary in summaries for number in NUMBERS):
+        print_table(result_table(summaries), console)
 
 
 def _film(folder: Path, console: Console) -> None:

@@ -29,11 +29,19 @@ Env = gymnasium.Env[Any, Any]
 Actions = spaces.Box | spaces.Discrete
 
 
-def check(dataset: Dataset, env: Env, *, name: str, limit: float = LIMIT, probe: bool = True) -> list[str]:
+def check(
+    dataset: Dataset,
+    env: Env,
+    *,
+    name: str,
+    limit: float = LIMIT,
+    probe: bool = True,
+    before_trial: Callable[[], object] = lambda: None,
+) -> list[str]:
     """Stop at what cannot train (UserError); return warnings about what probably should not.
 
-    Resets the environment a few times and takes some random steps in it; without `probe`, looks at its spaces alone.
-    `limit` is what actions are going to be clipped to; the warnings say so.
+    Resets the environment a few times and takes some random steps in it, `before_trial` said so; without `probe`, looks
+    at its spaces alone. `limit` is what actions are going to be clipped to; the warnings say so.
     """
     env = in_form(env, dataset.form, name)
     observation_space, action_space = _spaces(env, name)
@@ -41,6 +49,7 @@ def check(dataset: Dataset, env: Env, *, name: str, limit: float = LIMIT, probe:
     warnings = _check_actions(dataset, action_space, name, limit)
     if not probe:
         return warnings
+    before_trial()
     trial = _try_out(env, observation_space, action_space, name, dataset.layout)
     return [
         *warnings,

@@ -63,7 +63,7 @@ def require_keys(present: Collection[str], source: str) -> None:
     raise UserError(f"no {absent} among its keys ({held or 'none'})", where=source, mend=_rename(missing, present))
 
 
-def _rename(missing: Collection[str], present: Collection[str]) -> str:
+def _rename(missing: list[str], present: Collection[str]) -> str:
     free = sorted(set(present) - set(KNOWN))
     pairs = [(name, key) for key in missing for name in free if hints.role_of(name) == key.removesuffix("s")]
     if len(pairs) == len(missing):
@@ -73,6 +73,8 @@ def _rename(missing: Collection[str], present: Collection[str]) -> str:
         alike = [name for name in free if name.startswith(key[:3])] or difflib.get_close_matches(key, free, n=1)
         if alike:
             return f"rename {' or '.join(repr(name) for name in alike[:3])} to '{key}'"
+    if missing == ["rewards"]:
+        return "say what is rewarded: --reward end (1 in the last step), success=FLAG, a column, or package:function"
     return f"D4RL's key names are needed: {', '.join(REQUIRED)}, terminals, timeouts"
 
 
@@ -235,7 +237,7 @@ def check_finite(values: Any, name: str, source: str, on_problem: OnProblem = st
             f"'{name}' holds {counted(count, f'{what} value')} in {counted(len(rows), 'row')}, "
             f"the first in row {rows[0]}",
             where=source,
-            mend="leave out the episodes that hold them, or record them again",
+            mend="mend them, or go on without their episodes with --drop-bad-episodes",
         )
     )
 

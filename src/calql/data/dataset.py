@@ -92,6 +92,11 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.rewards)
 
+    def __repr__(self) -> str:
+        episodes, seen = len(self.episode_ends), list(self.observations.shape[1:])
+        acts = "discrete actions" if self.discrete else f"actions {list(self.actions.shape[1:])}"
+        return f"<Dataset {self.source}: {len(self)} steps, {episodes} episodes, observations {seen}, {acts}>"
+
     @property
     def discrete(self) -> bool:
         """Whether an action is one of several."""

@@ -42,7 +42,7 @@ def findings(dataset: Dataset, episode_limit: int | None = None) -> Findings:
     errors = [
         *_form_errors(dataset),
         *bad_episode_errors(dataset),
-        *_constant_successors(dataset),
+        *_constant_successors(dataset, broken, inside),
         *order_errors(dataset, broken, inside),
     ]
     warnings = [
@@ -188,7 +188,10 @@ def row_sums(*parts: NDArray[Any]) -> NDArray[np.uint64]:
     return np.asarray((mixed ^ (mixed >> np.uint64(32))).sum(axis=1, dtype=np.uint64))
 
 
-def _constant_successors(dataset: Dataset) -> list[UserError]:
+def _constant_successors(dataset: Dataset, broken: int, inside: int) -> list[UserError]:
+    """Rows that all have one next observation; none where these are the following rows', as those made of them are."""
+    if inside and not broken:
+        return []
     following = dataset.next_observations
     if len(dataset) < 2 or not _one_value(following) or _one_value(dataset.observations):
         return []

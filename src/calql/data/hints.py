@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 
 from calql.data.reading import EXAMPLE, ROLES
@@ -17,6 +18,8 @@ ALSO: dict[str, tuple[str, ...]] = {  # names that people give columns, beside t
     "time": ("t", "step", "timestep"),
 }
 ACTS = ("act", "cmd", "command", "control", "ctrl", "motor", "torque")  # what the name of an action may hold
+SHORT = re.compile(r"[au](_\w+|\d+|[a-z])")  # names that actions may have: ax, a_1, u0
+NEXT = "next_"  # before the name of a column: what it is after the step
 MOST = 8  # columns that an example lists
 
 
@@ -39,13 +42,28 @@ def named(names: Iterable[str], apart_from: Collection[str]) -> str:
 def table_example(names: Iterable[str]) -> str:
     """For a table: its own columns, those that look like actions apart; a made-up example where nothing can be said."""
     held = list(names)
-    rest = [name for name in held if role_of(name) is None]
-    acts = [name for name in rest if any(word in name.lower() for word in ACTS)]
-    if not acts and not any(role_of(name) == "action" for name in held):
-        acts = rest[-1:]
+    after = {
+        name.removeprefix(NEXT): name for name in held if name.startswith(NEXT) and name.removeprefix(NEXT) in held
+    }
+    rest = [name for name in held if role_of(name) is None and name not in after.values()]
+    has_action = any(role_of(name) == "action" for name in held)
+    acts = _actions_of(rest, sure=has_action)
     seen = [name for name in rest if name not in acts]
-    if not seen or len(rest) > MOST or any("," in name or " " in name for name in held):
+    if not seen or not (acts or has_action) or len(rest) > MOST or any("," in name or " " in name for name in held):
         return EXAMPLE
     known = named(held, [name for names in ROLES.values() for name in names]).removeprefix("--columns ")
-    words = (f"observation={','.join(seen)}", f"action={','.join(acts)}" if acts else "", known)
+    following = [after[name] for name in seen if name in after]
+    words = (
+        f"observation={','.join(seen)}",
+        f"next_observation={','.join(following)}" if len(following) == len(seen) else "",
+        f"action={','.join(acts)}" if acts else "",
+        known,
+    )
     return f"for example --columns {' '.join(filter(None, words))}"
+
+
+def _actions_of(names: Iterable[str], *, sure: bool) -> list[str]:
+    """Those whose names speak of actions; where none is `sure` to be one, those like ax, a_1 or u0."""
+    held = list(names)
+    found = [name for name in held if any(word in name.lower() for word in ACTS)]
+    return found or ([] if sure else [name for name in held if SHORT.fullmatch(name.lower())])

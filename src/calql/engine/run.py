@@ -313,6 +313,7 @@ class Run(RunState):
 
     def _play_evaluations(self, policies: Policy) -> None:
         if self.evaluations.begun and self.plan.assess is not None:
+            self.output.message(f"valuing the policies (fitted Q evaluation, {self.options.fqe_updates:,} updates) ...")
             self.evaluations.assess(jax.device_get(policies))
         elif self.evaluations.begun:
             self.evaluations.play(jax.device_get(policies), self._pools.evaluators)

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from calql.data import Dataset
 from calql.domains.own.tasks import MakeEnv
+from calql.engine.options import RunOptions
 from calql.methods import DEFAULT_METHOD
 from calql.results import Display
-from calql.runs import given, preparation
+from calql.runs import given, preparation, request
 from calql.runs.folder import refuse_existing
 from calql.runs.life import Outcome, Ready, Watching, start, watched
 from calql.runs.request import CHOSEN, Choice
 from calql.runs.sweep import Vary, as_text
 from calql.runs.trust import remember
+from calql.system.errors import UserError
+from calql.system.options import hints_of
+
+OPTION = re.compile(r"(?<![\w-])--(?P<name>[a-z][a-z-]*[a-z])(?: (?P<number>-?\d+(?:\.\d+)?)|(?P<subject>(?= is\b)))?")
+FLAGS = {name for kind in (Choice, RunOptions) for name, hint in hints_of(kind).items() if hint is bool}
 
 
 def train(
@@ -57,6 +66,35 @@ def train(
     )  # fmt: skip
 
 
+@contextmanager
+def in_python() -> Iterator[None]:
+    """Errors name keywords, where those of the command line name options."""
+    try:
+        yield
+    except UserError as error:
+        mend = error.mend if "calql " in error.mend else as_keywords(error.mend)
+        said = UserError(as_keywords(error.what), where=as_keywords(error.where), mend=mend)
+        if str(said) == str(error):
+            raise
+        raise said from error
+
+
+def as_keywords(text: str) -> str:
+    """`--episode-limit 18` as `episode_limit=18`, `--env` as `env`, `--offline` as `offline=True`."""
+    return OPTION.sub(_keyword, text)
+
+
+def _keyword(option: re.Match[str]) -> str:
+    name, value = option["name"].replace("-", "_"), option["number"]
+    if option["subject"] is not None:  # of a sentence: what it is
+        return name
+    if name.startswith("no_"):
+        return f"{name.removeprefix('no_')}=False"
+    value = "True" if name in FLAGS else value
+    return f"{name}={value}" if value else name
+
+
+@in_python()
 def make_ready(
     task: str | None,
     *,
@@ -85,6 +123,7 @@ def make_ready(
         vary=as_text(vary),
         **own,
     )
+    request.require_options(choice, options, also=(*CHOSEN, *(train.__kwdefaults__ or ())))
     prepared = preparation.prepare_choice(choice, options, env=env, data=data, probe=probe, tell=display.message)
     remember(note.get(given.GIVEN, {}).get("env"))
     return Ready(prepared, kept, note)

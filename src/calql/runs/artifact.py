@@ -17,7 +17,7 @@ from calql.data.dictionaries import rows_of, stacked
 from calql.engine.boundary import as_observation, not_finite, to_env_action
 from calql.methods.base import Method, Policy, TimeStep
 from calql.networks.acting import in_float32
-from calql.results.arms import Member, named, place_of_arm
+from calql.results.arms import Member, in_words, named, place_of_arm
 from calql.runs.folder import require_begun
 from calql.runs.policy_folder import DESCRIPTION, Choose, Policies, read_policies
 from calql.runs.trust import trust_run
@@ -49,6 +49,10 @@ class LoadedPolicy:
         self._act = {False: _drawing(act), True: _drawing(jax.vmap(act, in_axes=(None, 0, 0, 0)))}
         self._key = np.array([0, named(member)["seed"]], np.uint32)  # the words of jax.random.key(seed)
         self.reset()
+
+    def __repr__(self) -> str:
+        of = self.description
+        return f"<LoadedPolicy {of['method']} on {of['task']}, {in_words(self.member)}>"
 
     def reset(self, which: ArrayLike | None = None) -> None:
         """A new episode begins; of many side by side, for those alone that `which` [episode] says are over."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from gymnasium import spaces
 
 from calql.data import Dataset, check, normalise_actions, one_hot, split_at_jumps
-from calql.data.check import RESETS, STEPS
+from calql.data.check import RESETS, STEPS, Env
 from calql.data.choices import mask_apart
 from calql.data.dictionaries import in_form
 from calql.data.findings import require_sound
@@ -32,7 +33,7 @@ from calql.methods import check_combination, make_method, method_entry
 from calql.runs import request
 from calql.runs.request import Choice, check_methods_options
 from calql.runs.spaces import ActionSpace
-from calql.runs.sweep import arms_of
+from calql.runs.sweep import arms_of, require_known
 from calql.runs.trust import remember
 from calql.system.errors import UserError
 from calql.system.options import require
@@ -78,14 +79,24 @@ def prepare_choice(
 ) -> Prepared:
     """What a new run is made from, of the options that are `given` and the objects that stand in for names.
 
-    `tell` is called before an environment of the user's own is tried out, which takes a while.
+    `tell` is called just before an environment of the user's own is tried out, which takes a while.
     """
     task, data, notes = request.resolve_task(choice, env, data)
     found = request.resolve(choice, task, given)
     own_env = choice.env is not None or env is not None
-    if own_env and probe and not found.run.real:
-        tell(PROBE)
-    return prepare(choice, task, data, found.run, found.options, notes, probe=probe, given=given)
+    told = partial(tell, PROBE) if own_env else _nothing
+    return prepare(choice, task, data, found.run, found.options, notes, probe=probe, before_trial=told, given=given)
+
+
+def look_ahead(choice: Choice, given: Mapping[str, Any]) -> None:
+    """Refuse what names alone can show to be wrong, before anything is read that takes a while."""
+    if choice.offline and choice.dataset is None:
+        raise request.no_logs()
+    found = request.resolve(choice, request.outline(choice), given)
+    require_known(choice, found.options)
+
+
+def _nothing() -> None: ...
 
 
 def prepare(
@@ -97,6 +108,7 @@ def prepare(
     notes: list[str],
     *,
     probe: bool = True,
+    before_trial: Callable[[], object] = _nothing,
     action_space: ActionSpace | None = None,
     observation_space: spaces.Box | None = None,
     given: Iterable[str] = (),
@@ -126,7 +138,8 @@ def prepare(
         warnings += compared
     elif action_space is None:
         probe = probe and not run.real
-        task, action_space, observation_space, compared = _checked(task, data, probe=probe, limit=run.action_limit)
+        compare = partial(check, data, name=task.name, limit=run.action_limit, probe=probe, before_trial=before_trial)
+        task, action_space, observation_space, compared = _checked(task, data, compare, probe=probe)
         warnings += compared
     data, told = placed(as_learnt(data, action_space, run), run)
     warnings += told
@@ -167,12 +180,12 @@ def scaled(asked: RewardRule, fitted: RewardRule) -> list[str]:
 
 
 def _checked(
-    task: Task, data: Dataset, *, probe: bool, limit: float
+    task: Task, data: Dataset, compare: Callable[[Env], list[str]], *, probe: bool
 ) -> tuple[Task, ActionSpace, spaces.Box, list[str]]:
     """Compare data and environment; what a trial shows of its score goes into the task."""
     env = in_form(mask_apart(made_env(task.name, task.make_env)), data.form, task.name)
     try:
-        warnings = check(data, env, name=task.name, limit=limit, probe=probe)
+        warnings = compare(env)
         if task.trial is not None:
             score, note = task.trial(env if probe else None)
             task, warnings = dataclasses.replace(task, score=score), [note, *warnings]

@@ -71,6 +71,12 @@ def resolve(choice: Choice, task: Task | None = None, given: Mapping[str, Any] |
     return found
 
 
+def require_options(choice: Choice, names: Iterable[str], also: Iterable[str]) -> None:
+    """Refuse names that neither the run nor the method has, before anything else is asked for; it may mean `also`."""
+    found = origins.resolve(choice.method, choice.preset, None)
+    _require_known(names, found.run, found.options, choice.method, also)
+
+
 def resolve_task(
     choice: Choice, env: str | MakeEnv | None = None, data: Dataset | None = None
 ) -> tuple[Task, Dataset | None, list[str]]:
@@ -100,9 +106,13 @@ def _of_logs(choice: Choice, env: str | MakeEnv | None, data: Dataset | None) ->
     named = None if choice.dataset is None else recipes.named(choice.dataset)
     data = data if data is not None else _logged(choice, named)
     if data is None:
-        raise UserError("--dataset is missing", mend="name the logs: --dataset FILE")
+        raise no_logs()
     task, notes = logs.logs_task(data, logs.name_of(choice.dataset), size=_size(choice))
     return _mapped(task, choice), data, [WARNING, *notes]
+
+
+def no_logs() -> UserError:
+    return UserError("--dataset is missing", mend="name the logs: --dataset FILE")
 
 
 def _refuse_with_logs(choice: Choice, env: str | MakeEnv | None) -> None:
@@ -211,11 +221,11 @@ def set_options(run: RunOptions, options: Any, changes: Mapping[str, Any], metho
     return _set(run, changes), _set(options, changes)
 
 
-def _require_known(names: Iterable[str], run: RunOptions, options: Any, method: str) -> None:
+def _require_known(names: Iterable[str], run: RunOptions, options: Any, method: str, also: Iterable[str] = ()) -> None:
     known = {f.name for target in (run, options) for f in dataclasses.fields(target)}
     for name in names:
         if name not in known:
-            raise unknown("option", name, known, where=f"method {method}")
+            raise unknown("option", name, {*known, *also}, where=f"method {method}")
 
 
 def read_changes(texts: Sequence[str]) -> dict[str, str]:

@@ -25,6 +25,16 @@ def as_text(vary: Vary | None) -> str | None:
     return f"{name}={','.join(str(value).lower() for value in values)}"
 
 
+def require_known(choice: Choice, options: Any) -> None:
+    """Refuse `--vary` of an option that there is not; whether it can be varied depends on the actions."""
+    if choice.vary is None:
+        return
+    name, _ = split_vary(choice.vary)
+    known = {field.name for field in dataclasses.fields(options)}
+    if name not in known:
+        raise unknown("option to vary", name, known, where=f"method {choice.method}")
+
+
 def arms_of(choice: Choice, options: Any, *, discrete: bool = False) -> tuple[Arm, ...]:
     """The arms, none without `--vary`; refuses an option of which one program cannot hold several values."""
     if choice.vary is None:

@@ -7,6 +7,7 @@ import errno
 from collections.abc import Iterable
 
 DIVERGED = 3  # exit code of a command that trained: a seed diverged
+BEGINS = 3  # letters of a known name, with which an unknown one may begin
 
 
 class UserError(Exception):
@@ -50,6 +51,8 @@ def of_system(error: OSError, where: str = "") -> UserError:
 def unknown(kind: str, name: str, known: Iterable[str], *, where: str = "", left_out: str = "") -> UserError:
     """An unknown name, with the nearest known one, and with what could have brought it."""
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    mend = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names)}"
+    lower = {each.lower(): each for each in reversed(names)}
+    close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.5)
+    close = close or [each for each in lower if len(each) >= BEGINS and name.lower().startswith(each)]
+    mend = f"did you mean '{lower[close[0]]}'?" if close else f"known: {', '.join(names)}"
     return UserError(f"no {kind} is called '{name}'", where=where, mend=f"{mend} ({left_out})" if left_out else mend)

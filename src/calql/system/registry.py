@@ -31,12 +31,25 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
         self._broken: dict[str, UserError] = {}
 
     def register(self, name: str, thing: Thing) -> None:
-        """Add one for this process; a name that is taken is refused."""
+        """Add one for this process; a name that another has is refused.
+
+        What is there already stays, also where an entry point brings it. What was registered by hand gives way to the
+        same from the same place, as when a cell of a notebook runs again.
+        """
         if not self._fits(thing):
             raise UserError(f"the {self.kind} '{name}' is {_shown(thing)}", mend=f"give {self._wanted()}")
-        if name in self:
+        if name in self and self._holds(name, thing):
+            return
+        again = name in self._registered and _place(thing) and _place(thing) == _place(self._registered[name])
+        if name in self and not again:
             raise UserError(f"there is a {self.kind} '{name}' already", mend="give yours another name")
         self._registered[name] = thing
+
+    def _holds(self, name: str, thing: Thing) -> bool:
+        try:
+            return bool(self[name] == thing)
+        except UserError:  # of another package, and it cannot be loaded
+            return False
 
     def loadable(self) -> dict[str, Thing]:
         """Those that can be loaded."""
@@ -123,6 +136,12 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
     def _wanted(self) -> str:
         name = f"{self._thing.__module__}.{self._thing.__qualname__}"
         return f"a class derived from {name}" if self._classes else f"a {name}"
+
+
+def _place(thing: Any) -> tuple[str, ...]:
+    """Where it is written: a class by its full name, anything else by those of the functions and classes it holds."""
+    parts = (thing,) if isinstance(thing, type) else vars(thing).values()
+    return tuple(f"{part.__module__}.{part.__qualname__}" for part in parts if hasattr(part, "__qualname__"))
 
 
 def _shown(thing: Any) -> str:

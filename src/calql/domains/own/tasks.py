@@ -6,6 +6,7 @@ import contextlib
 import importlib
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 import gymnasium
@@ -23,6 +24,8 @@ ScoreKind = Literal["success", "return"]
 MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
 
 OPTIONS: Mapping[str, Any] = {"target_bounds": True}
+NAMED = "name it as package:Name-v0, with its package installed"
+LOOK_HERE = "put PYTHONPATH=. before the command, or begin it with python -m calql"
 
 
 def env_maker(env: str | MakeEnv) -> MakeEnv:
@@ -146,8 +149,18 @@ def made_env(name: str, make_env: MakeEnv) -> gymnasium.Env[Any, Any]:
         raise UserError(
             f"the environment cannot be made: {type(error).__name__}: {error}",
             where=name,
-            mend="name it as package:Name-v0, with its package installed",
+            mend=_not_found(name.partition(":")[0].partition(".")[0], error) or NAMED,
         ) from error
+
+
+def _not_found(package: str, error: Exception) -> str:
+    """How to mend it where the package lies in this folder, where Python does not look; empty otherwise."""
+    if not isinstance(error, ModuleNotFoundError) or f"No module named '{package}'" not in str(error):
+        return ""
+    for here in (f"{package}.py", package):
+        if Path(here).exists():
+            return f"{here} is in this folder, where Python does not look: {LOOK_HERE}"
+    return ""
 
 
 def logged_range(data: Dataset) -> tuple[float, float]:

@@ -13,6 +13,7 @@ import toy_task as toy
 from calql.engine import ahead
 from calql.engine.program import Program
 from calql.engine.replay import empty_like
+from calql.system.tracing import loop_inputs
 
 ROUNDS, ROWS = 4, jnp.arange(20.0)
 OF_KEYS = {"random_bits", "random_split", "random_fold_in", "random_wrap", "threefry2x32", "gather"}
@@ -53,8 +54,7 @@ def equations(jaxpr: Any) -> list[Any]:
 
 def kept(scan: Any) -> list[tuple[int, ...]]:
     """Shapes of what is kept for a round."""
-    inputs = scan.params["num_consts"] + scan.params["num_carry"]
-    return sorted(var.aval.shape[1:] for var in scan.invars[inputs:])
+    return sorted(var.aval.shape[1:] for var in scan.invars[sum(loop_inputs(scan.params)) :])
 
 
 def test_it_comes_to_what_a_plain_loop_does() -> None:

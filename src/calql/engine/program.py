@@ -19,6 +19,7 @@ from calql.engine.health import Health, Stands, are_sound, duplicate, keep_sound
 from calql.engine.replay import Replay, insert
 from calql.engine.stream import Stream, Window
 from calql.methods.base import Method, Metrics, Spec, TimeStep, Transitions
+from calql.system.tracing import INLINED
 
 ONCE = {"xla_backend_optimization_level": "1"}  # of XLA: the same numbers, no loops written out for vectors
 SHORT = 12  # such parts of a block go on online while a seed waits for its round
@@ -59,7 +60,7 @@ class Program:
         """
         return _started()(self, keys, spec)
 
-    @partial(jax.jit, static_argnums=0, inline=True)
+    @partial(jax.jit, static_argnums=0, inline=INLINED)
     def update(self, state: Any, batch: Transitions, key: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
         """The method's, of one seed. Traced once, which takes as long as the rest of a start: for `fresh`, `train`."""
         return self.method.update(state, batch, key)

@@ -11,6 +11,7 @@ from jax.extend import core
 
 from calql.runs.export.graph import BATCH, Builder, Graph, Port, Tensor, Value, integers, is_static, pruned, unsupported
 from calql.runs.export.primitives import PRIMITIVES, Call
+from calql.system.tracing import loop_inputs
 
 CALLS = ("call_jaxpr", "jaxpr", "fun_jaxpr")  # where a primitive that calls a function keeps it
 
@@ -93,7 +94,7 @@ def _split(builder: Builder, params: Any, value: Value, shape: Any, parts: Seque
 
 def _unrolled(builder: Builder, params: Any, values: list[Value]) -> list[Value]:
     """A loop of known length, written step after step."""
-    fixed, carried, body = params["num_consts"], params["num_carry"], params["jaxpr"]
+    (fixed, carried), body = loop_inputs(params), params["jaxpr"]
     shared, carry, stacked = values[:fixed], values[fixed : fixed + carried], values[fixed + carried :]
     steps = range(params["length"])
     if len(body.out_avals) > carried:

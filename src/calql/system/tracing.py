@@ -15,5 +15,5 @@ def loop_inputs(scan: Mapping[str, Any]) -> tuple[int, int]:
     """Of the parameters of a scan: how many inputs all its rounds share, and how many are carried on."""
     if "num_consts" in scan:
         return scan["num_consts"], scan["num_carry"]
-    shared, carried, _ = (len(jax.tree.leaves(part, is_leaf=lambda leaf: leaf is None)) for part in scan["ft_in"])
+    shared, carried, _ = (len(list(part)) for part in scan["ft_in"].unpack())
     return shared, carried

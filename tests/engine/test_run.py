@@ -53,7 +53,7 @@ def corridor_env() -> corridor.Corridor:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> calql.Outcome:
-    return train(tmp_path_factory.mktemp("run") / "r")
+    return train(tmp_path_factory.mktemp("run") / "r", dual=True)
 
 
 def test_rows_say_everything_at_every_evaluation(finished: calql.Outcome) -> None:

@@ -180,7 +180,7 @@ def test_options_of_a_method_stand_above_the_tasks_for_all_and_below_its_own() -
 
 @pytest.mark.parametrize(
     ("method", "options", "words"),
-    [("iql", {"reference": "sarsa"}, "takes no reference value"), ("odt", {"mixing": 0.5}, "--mixing is 0.5")],
+    [("iql", {"reference": "sarsa"}, "takes no reference value"), ("odt", {"mixing": 0.5}, "mixing is 0.5")],
 )
 def test_bad_combinations_stop_before_a_folder_is_made(
     method: str, options: dict[str, object], words: str, tmp_path: Path

@@ -83,9 +83,9 @@ def test_stopped_within_a_collected_episode_of_any_order(
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"update_schedule": "step", "lag": 0, "trajectories": 1}, "--update-schedule is 'step'"),
-        ({"workers": 2}, "--workers is 2; it must be 0 with --real"),
-        ({"step_timeout": 0.0}, "--step-timeout is 0.0"),
+        ({"update_schedule": "step", "lag": 0, "trajectories": 1}, "update_schedule is 'step'"),
+        ({"workers": 2}, "workers is 2; it must be 0 with real=True"),
+        ({"step_timeout": 0.0}, "step_timeout is 0.0"),
     ],
 )
 def test_what_cannot_be_one_environment_is_refused(changes: dict[str, Any], said: str, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""Time an update at AntMaze's shapes on the GPU, and list what its kernels take.
+"""Time an update at AntMaze's or the door's shapes on the GPU, and list what its kernels take.
 
-python docs/figures/profile.py SEEDS [fused]
+python docs/figures/profile.py SEEDS [fused] [door]
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from calql.methods.learner_options import ActorCriticOptions
 from calql.networks import Kernel
 
 BLOCK, TRACED, LISTED = 512, 64, 40
+TASKS = {"antmaze": (29, 8, (256, 256), (256,) * 4), "door": (39, 28, (512, 512), (512,) * 3)}
 
 
-def main(seeds: int, kernel: Kernel) -> None:
-    widths = {"policy_widths": (256, 256), "critic_widths": (256,) * 4}
-    bench = Bench(
-        "cal-ql", ActorCriticOptions(precision="bfloat16", critic_kernel=kernel, **widths), Shapes(seeds=seeds)
+def main(seeds: int, kernel: Kernel, task: str) -> None:
+    observation, action, policy_widths, critic_widths = TASKS[task]
+    options = ActorCriticOptions(
+        precision="bfloat16", critic_kernel=kernel, policy_widths=policy_widths, critic_widths=critic_widths
     )
+    bench = Bench("cal-ql", options, Shapes(observation, action, seeds=seeds))
     learning, times = bench.learning, []
     for updates in (1, *[BLOCK] * 6):
         begun = time.perf_counter()
@@ -53,4 +55,4 @@ def main(seeds: int, kernel: Kernel) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), "fused" if "fused" in sys.argv else "plain")
+    main(int(sys.argv[1]), "fused" if "fused" in sys.argv else "plain", "door" if "door" in sys.argv else "antmaze")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -154,9 +155,44 @@ def test_two_players_of_one_process_are_each_rung() -> None:
 
 def test_a_beacon_tells_where_a_player_stands() -> None:
     beacon = Beacon()
-    assert (beacon.where, beacon.waits_s) == ("", 0.0)
+    assert beacon.waiting is None
     beacon.set(boundary.STEP, Request((4, EVALUATE, 3, 2)), 7)
-    assert (beacon.where, beacon.call) == ("seed 4, evaluation 3, episode 2, step 7", "step()")
-    assert beacon.waits_s > 0.0
+    waiting = beacon.waiting
+    assert waiting is not None
+    assert (waiting.where, waiting.call) == ("seed 4, evaluation 3, episode 2, step 7", "step()")
+    assert waiting.seconds > 0.0
     beacon.clear()
-    assert beacon.where == ""
+    assert beacon.waiting is None
+
+
+class GoesOn(list[float]):
+    """The numbers of a worker whose step comes back right after somebody began to read, and who then resets."""
+
+    def __init__(self, size: int, then: Callable[[], object]) -> None:
+        super().__init__([0.0] * size)
+        self.then = then
+        self.read = False
+
+    def __getitem__(self, place: Any) -> Any:
+        found = super().__getitem__(place)
+        if self.read:
+            self.read = False
+            self.then()
+        return found
+
+
+@pytest.mark.parametrize("resets", [False, True])
+def test_a_call_that_comes_back_while_it_is_looked_at_is_not_late(resets: bool) -> None:
+    """Two looks at one number once made the uptime of the machine of it: runs of many workers ended within a minute."""
+
+    def come_back() -> None:
+        beacon.clear()
+        if resets:
+            beacon.set(boundary.RESET, Request((4, EVALUATE, 3, 3)), 0)
+
+    cells = GoesOn(Beacon.SIZE, come_back)
+    beacon = Beacon(cells)
+    beacon.set(boundary.STEP, Request((4, EVALUATE, 3, 2)), 7)
+    cells.read = True
+    assert beacon.waiting is None
+    assert (beacon.waiting is not None) == resets

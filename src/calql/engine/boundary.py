@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, MutableSequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -58,6 +58,26 @@ class Trajectory:
         return Episode(observations, actions, rewards, self.terminal, self.success, masks)
 
 
+class Waiting(NamedTuple):
+    """A call of an environment that has not come back yet."""
+
+    call: str
+    seconds: float
+    request: Request | None
+    step: int
+
+    @property
+    def where(self) -> str:
+        return place(self.request, self.step)
+
+    def too_long(self, step_timeout: float, grace: float = 0.0) -> bool:
+        allowed = allowed_s(self.call, step_timeout)
+        return bool(allowed) and self.seconds > allowed + grace
+
+    def late(self, step_timeout: float) -> UserError:
+        return late(self.call, allowed_s(self.call, step_timeout), self.where)
+
+
 class Beacon:
     """What a worker waits for and since when, in numbers that another process may read at any time."""
 
@@ -75,21 +95,14 @@ class Beacon:
         self._cells[0] = 0.0
 
     @property
-    def call(self) -> str:
-        return CALLS[int(self._cells[1])]
-
-    @property
-    def waits_s(self) -> float:
-        """0 while it waits for nothing."""
-        return time.monotonic() - self._cells[0] if self._cells[0] else 0.0
-
-    @property
-    def where(self) -> str:
-        """The episode and step of the call; empty where there is none."""
-        if not self._cells[0]:
-            return ""
-        entropy = tuple(int(number) for number in self._cells[4 : 4 + int(self._cells[3])])
-        return place(Request(entropy) if entropy else None, int(self._cells[2]))
+    def waiting(self) -> Waiting | None:
+        """What it waits for, read by another thread or process while it goes on; None while it waits for nothing."""
+        since = self._cells[0]
+        noted = self._cells[:]
+        if not since or self._cells[0] != since:  # the call came back in between: what was read belongs to no call
+            return None
+        request = Request(tuple(int(number) for number in noted[4 : 4 + int(noted[3])])) if noted[3] else None
+        return Waiting(CALLS[int(noted[1])], time.monotonic() - since, request, int(noted[2]))
 
 
 class Boundary:
@@ -218,7 +231,8 @@ class Boundary:
                 signal.pthread_kill(thread, signal.SIGALRM)
 
     def _overdue(self) -> bool:
-        return self._beacon.waits_s > allowed_s(self._beacon.call, self._step_timeout)
+        waiting = self._beacon.waiting
+        return waiting is not None and waiting.too_long(self._step_timeout)
 
     def _ring(self, number: int, frame: FrameType | None) -> None:
         """It may have come back meanwhile, or another worker's may be meant."""

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 
 import jax
 
-from calql.engine.boundary import Beacon, allowed_s, late
+from calql.engine.boundary import Beacon
 from calql.engine.rollout import RolloutSetup, RolloutWorker
 from calql.engine.stop import PATIENCE_S, Halted, Never
 from calql.networks.copies import pickled
@@ -51,18 +51,17 @@ class _WorkerProcess:
 
     def require_in_time(self, step_timeout: float) -> None:
         """End a worker whose environment does not come back, nor lets the worker itself notice."""
-        waits, call, where = self.beacon.waits_s, self.beacon.call, self.beacon.where
-        allowed = allowed_s(call, step_timeout)
-        if allowed and waits > allowed + GRACE_S:
+        waiting = self.beacon.waiting
+        if waiting is not None and waiting.too_long(step_timeout, GRACE_S):
             self.process.kill()
-            raise late(call, allowed, where)
+            raise waiting.late(step_timeout)
 
     def died(self) -> UserError:
-        where = self.beacon.where
+        waiting = self.beacon.waiting
         self.process.join(1.0)
         return UserError(
             f"a worker process died (exit code {self.process.exitcode})",
-            where=where,
+            where="" if waiting is None else waiting.where,
             mend="the run is kept. The environment may have ended it, or memory ran out: use fewer --workers; in a "
             "script of your own, call calql.train under if __name__ == '__main__'",
         )

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from calql.networks.mlp import MLP, set_apart
-from calql.networks.products import HALF, halves, sum_of_input_columns, sum_of_weight_columns
+from calql.networks.products import HALF, halves
 
 CAPABILITY = "9.0"  # of the GPUs that have these kernels' instructions
 WIDTHS = {128, 256, 512}  # of layers
@@ -91,14 +92,16 @@ def _values(features: jax.Array, actions: jax.Array, weights: Weights, how: tupl
 
     Without the output's bias.
     """
-    given = _rows(features, actions), _first_columns(weights)
+    layout = Columns.of(features, actions)
+    given = _rows(layout, features, actions), layout.of_weights(weights)
     return _by_state(_forward(*given, weights, how, keep=False)[0], actions)
 
 
 def _values_forward(
     features: jax.Array, actions: jax.Array, weights: Weights, how: tuple[Any, ...]
 ) -> tuple[jax.Array, tuple[Any, ...]]:
-    rows, first = _rows(features, actions), _first_columns(weights)
+    layout = Columns.of(features, actions)
+    rows, first = _rows(layout, features, actions), layout.of_weights(weights)
     q, *kept = _forward(rows, first, weights, how, keep=True)
     return _by_state(q, actions), (actions, rows, first, weights, kept)
 
@@ -111,7 +114,7 @@ def _forward(
     forward = wide.forward if _is_wide(weights) else hopper.forward
     kernel = _over_seeds(functools.partial(forward, keep=keep, **dict(how)))
     biases = jnp.stack(weights.biases, axis=1)
-    return kernel(rows[None], first, _stacked(weights.hidden), biases, weights.output)
+    return kernel(_laid_out(rows, weights)[None], first, _stacked(weights.hidden), biases, weights.output)
 
 
 def _values_backward(
@@ -124,22 +127,23 @@ def _values_backward(
     the last layer again.
     """
     actions, rows, first, weights, kept = saved
-    last, scale, inputs = weights.hidden[-1], weights.output[..., None], weights.first.shape[-1]
+    last, scale = weights.hidden[-1], weights.output[..., None]
+    layout = Columns(weights.first.shape[-1] - actions.shape[-1], actions.shape[-1])
     of_q = gradient.reshape(gradient.shape[0], -1)
     of_q = jnp.pad(of_q, ((0, 0), (0, rows.shape[0] - of_q.shape[1])))
     given = of_q, _stacked(weights.hidden), (scale * last).astype(HALF)
-    found = (_wide if _is_wide(weights) else _narrow)(kept, given, rows[None], inputs + 1, dict(how))
+    found = (_wide if _is_wide(weights) else _narrow)(kept, given, _laid_out(rows, weights)[None], dict(how))
     of_last, *of_hidden = found.kernels
     of_last_bias, *biases = found.biases
-    of_first = _of_first(found.first, rows, inputs + 1)
-    of_inputs = _through_first(found.layer, first, inputs + 1)[: actions.shape[0] * actions.shape[1], :inputs]
-    of_features, of_actions = jnp.split(of_inputs.reshape(*actions.shape[:2], -1), [inputs - actions.shape[-1]], -1)
+    of_first, of_first_bias = layout.of_kernel(_of_first(found.first, rows))
+    of_rows = jnp.einsum("crw,cwi->ri", found.layer, first, preferred_element_type=jnp.float32)
+    of_features, of_actions = layout.of_pairs(of_rows[: actions.shape[0] * actions.shape[1]], *actions.shape[:2])
     return (
-        of_features.sum(axis=1),
+        of_features,
         of_actions,
         Weights(
-            of_first[..., :inputs],
-            of_first[..., inputs],
+            of_first,
+            of_first_bias,
             (*of_hidden[::-1], scale * of_last),
             (*biases[::-1], weights.output * of_last_bias),
             jnp.sum(of_last * last, axis=-1) + of_last_bias * weights.biases[-1],
@@ -163,22 +167,20 @@ def _is_wide(weights: Weights) -> bool:
     return weights.output.shape[-1] >= WIDE
 
 
-def _narrow(kept: list[jax.Array], given: Arrays, rows: jax.Array, inputs: int, how: dict[str, Any]) -> Gradients:
+def _narrow(kept: list[jax.Array], given: Arrays, rows: jax.Array, how: dict[str, Any]) -> Gradients:
     from calql.networks.kernels import hopper
 
     layers = given[1].shape[1]
     (of_layer,) = _over_seeds(functools.partial(hopper.backward, **how))(*kept, *given)
-    weight_gradients = functools.partial(hopper.weight_gradients, inputs=inputs, **how)
-    results = _over_seeds(weight_gradients)(*kept, *given, rows)
+    results = _over_seeds(functools.partial(hopper.weight_gradients, **how))(*kept, *given, rows)
     summed = [[parts.sum(axis=1) for parts in some] for some in (results[:layers], results[layers + 1 :])]
     return Gradients(of_layer, results[layers], *summed)
 
 
-def _wide(kept: list[jax.Array], given: Arrays, rows: jax.Array, inputs: int, how: dict[str, Any]) -> Gradients:
+def _wide(kept: list[jax.Array], given: Arrays, rows: jax.Array, how: dict[str, Any]) -> Gradients:
     """All columns of the first kernel are summed, whatever the inputs."""
     from calql.networks.kernels import wide
 
-    del inputs
     layers, signs = kept
     (of_layers,) = _over_seeds(functools.partial(wide.backward, **how))(signs, *given)
 
@@ -192,55 +194,100 @@ def _wide(kept: list[jax.Array], given: Arrays, rows: jax.Array, inputs: int, ho
 # -- the first layer, with all digits of what goes in -----------------------------------------------------
 
 
-def _rows(features: jax.Array, actions: jax.Array) -> jax.Array:
-    """Every pair in whole tiles of rows and whole chunks of columns, with one as the last input.
+@dataclass(frozen=True)
+class Columns:
+    """Which column of a row holds what: three for each input, as in products.columns_of_inputs, in another order.
 
-    Columns are joined once, in the order of products.columns_of_inputs: joined twice, they are written twice.
+    Inputs are actions, features and a one, whose weight is the bias. First halves of all of them come first and second
+    halves of features next, for the gradient of a kernel may have room for one chunk of columns: there the inputs whose
+    second half is beyond it are rounded. What belongs to actions stands at the two ends, so that rows are those of
+    their states with actions put in at three places. Joined of nine pieces, they took four times as long to write as
+    the card's memory takes.
     """
-    from calql.networks.kernels.warpgroups import TILE  # not above: takes a while, and few have the GPU
 
-    batch, samples, _ = actions.shape
-    parts = [(part[:, None], of_action) for part, of_action in zip(halves(features), halves(actions), strict=True)]
-    high, low = (
-        [jnp.broadcast_to(part, (batch, samples, part.shape[-1])) for part in (*both, jnp.full((1, 1, 1), one, HALF))]
-        for both, one in zip(parts, (1, 0), strict=True)
-    )
-    joined = jnp.concatenate([*high, *low, *high, _spare(high)], axis=-1).reshape(batch * samples, -1)
-    return jnp.pad(joined, ((0, -len(joined) % TILE), (0, 0)))
+    features: int
+    actions: int
+
+    @staticmethod
+    def of(features: jax.Array, actions: jax.Array) -> Columns:
+        return Columns(features.shape[-1], actions.shape[-1])
+
+    @property
+    def inputs(self) -> int:
+        return self.actions + self.features + 1
+
+    @property
+    def count(self) -> int:
+        """Whole chunks."""
+        from calql.networks.kernels.warpgroups import CHUNK  # not above: takes a while, and few have the GPU
+
+        return -(-3 * self.inputs // CHUNK) * CHUNK
+
+    @property
+    def ends(self) -> tuple[slice, slice, slice]:
+        """Of actions: first halves, second halves, and first halves once more."""
+        size, begin = self.actions, 3 * self.inputs - 2 * self.actions
+        return slice(size), slice(begin, begin + size), slice(begin + size, begin + 2 * size)
+
+    @property
+    def middle(self) -> tuple[slice, slice, slice]:
+        """Of features and the one, likewise."""
+        begin, size = self.actions, self.features + 1
+        first, second, again = (slice(begin + part * size, begin + (part + 1) * size) for part in range(3))
+        return first, second, again
+
+    def joined(self, ends: Arrays, middle: Arrays) -> jax.Array:
+        """[..., column] of three parts of actions and three of the rest."""
+        spare = jnp.zeros((*ends[0].shape[:-1], self.count - 3 * self.inputs), ends[0].dtype)
+        return jnp.concatenate([ends[0], *middle, *ends[1:], spare], axis=-1)
+
+    def of_weights(self, weights: Weights) -> jax.Array:
+        """[critic, width, column]: against both halves of an input the weight's first, against the first its second."""
+        features, actions = jnp.split(weights.first, [self.features], axis=-1)
+        rest = jnp.concatenate([features, weights.first_bias[..., None]], axis=-1)
+        ends, middle = ((high, high, low) for high, low in map(halves, (actions, rest)))
+        return self.joined(ends, middle)
+
+    def of_kernel(self, columns: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Gradients of the kernel [critic, width, input] and its bias, from those of columns, as many as there are."""
+        missing = [(0, 0)] * (columns.ndim - 1) + [(0, self.count - columns.shape[-1])]
+        columns = jnp.pad(columns, missing)
+        actions, rest = (columns[..., first] + columns[..., second] for first, second, _ in (self.ends, self.middle))
+        return jnp.concatenate([rest[..., :-1], actions], axis=-1), rest[..., -1]
+
+    def of_pairs(self, columns: jax.Array, batch: int, samples: int) -> tuple[jax.Array, jax.Array]:
+        """Gradients of features and actions, from those of rows times both halves of the weights."""
+        actions, rest = (columns[..., first] + columns[..., again] for first, _, again in (self.ends, self.middle))
+        return rest[:, :-1].reshape(batch, samples, -1).sum(axis=1), actions.reshape(batch, samples, -1)
 
 
-def _first_columns(weights: Weights) -> jax.Array:
-    """[critic, width, column], in the order of products.columns_of_weights, the bias with the weights."""
-    kernels, biases = halves(weights.first), halves(weights.first_bias[..., None])
-    high, low = zip(kernels, biases, strict=True)
-    return jnp.concatenate([*high, *high, *low, _spare(high)], axis=-1)
+def _rows(layout: Columns, features: jax.Array, actions: jax.Array) -> jax.Array:
+    """Every pair in whole tiles of rows and whole chunks of columns [row, column]."""
+    from calql.networks.kernels.warpgroups import TILE
+
+    high, low = halves(jnp.concatenate([features, jnp.ones((len(features), 1))], axis=-1))
+    nothing = jnp.zeros((len(features), layout.actions), HALF)
+    of_state = set_apart(layout.joined((nothing,) * 3, (high, low, high)))
+    high, low = halves(actions)
+    rows = of_state[:, None]
+    for part, place in zip((high, low, high), layout.ends, strict=True):
+        rows = rows + jnp.pad(part, ((0, 0), (0, 0), (place.start or 0, layout.count - place.stop)))
+    rows = rows.reshape(-1, layout.count)
+    return jnp.pad(rows, ((0, -len(rows) % TILE), (0, 0)))
 
 
-def _spare(parts: Sequence[jax.Array]) -> jax.Array:
-    """Zeros that make three times these columns whole chunks."""
-    from calql.networks.kernels.warpgroups import CHUNK
+def _laid_out(rows: jax.Array, weights: Weights) -> jax.Array:
+    """As the kernels fetch them: wide ones any part [row, column], the others a tile's chunks [tile, row, column]."""
+    from calql.networks.kernels import hopper
 
-    columns = 3 * sum(part.shape[-1] for part in parts)
-    return jnp.zeros((*parts[0].shape[:-1], -columns % CHUNK), HALF)
-
-
-def _through_first(gradient: jax.Array, first: jax.Array, inputs: int) -> jax.Array:
-    """Of the inputs [row, input], from the first layer's gradient [critic, row, width] and its columns."""
-    columns = jnp.einsum("crw,cwi->ri", gradient, first, preferred_element_type=jnp.float32)
-    return sum_of_weight_columns(columns, inputs)
+    return rows if _is_wide(weights) else hopper.in_tiles(rows)
 
 
-def _of_first(result: jax.Array, rows: jax.Array, inputs: int) -> jax.Array:
-    """Of the first kernel [critic, width, input], from what the kernels give for it.
-
-    That is the gradient of a chunk of its columns, first halves before second halves: where the chunk ends, the inputs
-    whose second half it has no room for are rounded. Or it is the layer's own gradient, and none is.
-    """
+def _of_first(result: jax.Array, rows: jax.Array) -> jax.Array:
+    """Of columns of the first kernel [critic, width, column], from parts of a sum, or from the layer's own gradient."""
     if result.ndim == 3:
-        columns = jnp.einsum("crw,ri->cwi", result, rows[:, : 2 * inputs], preferred_element_type=jnp.float32)
-    else:
-        columns = result.sum(axis=1)
-    return sum_of_input_columns(columns, inputs)
+        return jnp.einsum("crw,ri->cwi", result, rows, preferred_element_type=jnp.float32)
+    return result.sum(axis=1)
 
 
 def _by_state(q: jax.Array, actions: jax.Array) -> jax.Array:

@@ -24,6 +24,7 @@ from calql.networks.kernels.warpgroups import (
     TILE,
     WARPGROUPS,
     Ring,
+    Step,
     along_columns,
     along_rows,
     array,
@@ -34,39 +35,66 @@ from calql.networks.kernels.warpgroups import (
     launch,
     product_of,
     roles,
+    steps_over,
     transposed,
 )
 
 LEAST = 8  # columns of a product
 
 
+def in_tiles(rows: jax.Array) -> jax.Array:
+    """Rows [row, column] as the kernels take them [tile, row, column]: a tile's first chunk of columns, then its next.
+
+    So a chunk of a tile's rows has the form of one of the weights, or of a part of it, and goes through the same slots.
+    """
+    chunks = rows.reshape(-1, TILE, rows.shape[-1] // CHUNK, CHUNK)
+    return chunks.transpose(0, 2, 1, 3).reshape(len(chunks), -1, CHUNK)
+
+
 def forward(
     x: jax.Array, first: jax.Array, hidden: jax.Array, biases: jax.Array, output: jax.Array, *, keep: bool, **how: Any
 ) -> list[jax.Array]:
-    """Q [critic, row] of x [seed, row, input] and, to keep, all layers after their ReLU [critic, layer, row, width].
+    """Q [critic, row] of x and, to keep, all layers after their ReLU [critic, layer, row, width].
 
-    Of the last, what is kept is whether units are above zero: one or zero.
+    x is as `in_tiles` has it. Of the last layer, what is kept is whether units are above zero: one or zero.
 
     Weights are [critic, output, input], those of hidden layers [critic, layer, output, input]; a bias of the first
     layer is the weight of an input that is always one.
     """
-    (seeds, count, inputs), (critics, layers, width, _) = x.shape, hidden.shape
-    tiles, members, of_first, of_hidden = count // TILE, critics // seeds, inputs // CHUNK, width // CHUNK
-    chunks = of_first + layers * of_hidden
-    rest = 2 * TILE * (inputs + width + 2) + 4 * (layers + 1) * width
+    (seeds, tiles, depth, _), (critics, layers, width, _) = x.shape, hidden.shape
+    count, members, of_first, of_hidden = tiles * TILE, critics // seeds, depth // TILE, width // CHUNK
+    at_once = width // TILE  # chunks of x in the place of one of the weights, which comes before theirs
+    places = -(-of_first // at_once)
+    chunks = places + of_first + layers * of_hidden
+    rest = 2 * TILE * (width + 2) + 4 * (layers + 1) * width
     size = (MEMORY - rest) // (2 * CHUNK * width)
 
     def kernel(*refs: Any, rows: Any, q: Any, turned: list[Any], **rings: list[Any]) -> None:
         x_ref, first_ref, hidden_ref, biases_ref, output_ref, q_ref, *kept = refs
-        tile_of_x, vectors, weights = Ring(rings["x"]), Ring(rings["vectors"]), Ring(rings["weights"])
+        vectors, weights = Ring(rings["vectors"]), Ring(rings["weights"])
 
         def multiply(group: Any) -> None:
             mine = pl.ds(group * ROWS, ROWS)
-            for ring in (tile_of_x, weights, vectors):
+            for ring in (weights, vectors):
                 ring.open()
 
-            def product(turn: Any, number: int, left: Any) -> jax.Array:
-                return product_of(weights, turn, number, left, width, [ref.at[group] for ref in turned])
+            def product(steps: list[Step]) -> jax.Array:
+                return product_of(weights, steps, width, [ref.at[group] for ref in turned])
+
+            def of_x(turn: Any) -> list[Step]:
+                """Rows of x in the ring, each place of them before the weights that they are multiplied with."""
+
+                def step(part: int) -> Step:
+                    place, number = divmod(part, at_once)
+                    at, own = turn + place * (at_once + 1), pl.ds(number * TILE + group * ROWS, ROWS)
+                    last = number == at_once - 1 or part == of_first - 1
+                    here = at + 1 + number
+                    return Step(lambda: waited(at, number).at[own], here, (here, at) if last else (here,))
+
+                def waited(at: Any, number: int) -> Any:
+                    return weights.wait(at)[0] if number == 0 else weights.held(at)[0]
+
+                return [step(part) for part in range(of_first)]
 
             def one(turn: Any, at: Any) -> None:
                 critic, own = at // tiles, pl.ds(lax.rem(at, tiles) * TILE + group * ROWS, ROWS)
@@ -80,16 +108,15 @@ def forward(
                     for ref in kept:
                         gpu.copy_smem_to_gmem(rows.at[mine], ref.at[critic, layer, own])
 
-                (x_rows,) = tile_of_x.wait(turn)
-                above = product(turn * chunks, of_first, x_rows.at[mine])
-                tile_of_x.release(turn)
+                above = product(of_x(turn * chunks))
                 put(jnp.maximum(above, 0.0))
                 biases, output = vectors.wait(turn)
 
                 @pl.loop(0, layers)
                 def _(layer: Any) -> None:
                     store(layer)
-                    above = product(turn * chunks + of_first + layer * of_hidden, of_hidden, rows.at[mine])
+                    begin = turn * chunks + places + of_first + layer * of_hidden
+                    above = product(steps_over(rows.at[mine], begin))
                     put(jnp.maximum(above + along_rows(biases[layer]), 0.0))
 
                 values = rows[mine]
@@ -108,18 +135,24 @@ def forward(
         def fetch() -> None:
             def one(turn: Any, at: Any) -> None:
                 critic = at // tiles
-                tile_of_x.fetch(turn, x_ref.at[critic // members, pl.ds(lax.rem(at, tiles) * TILE, TILE)])
                 for part in range(of_first):
-                    weights.fetch(turn * chunks + part, first_ref.at[critic, :, pl.ds(part * CHUNK, CHUNK)])
+                    place, number = divmod(part, at_once)
+                    begin = turn * chunks + place * (at_once + 1)
+                    if number == 0:
+                        here = pl.ds(place * width, min(width, depth - place * width))
+                        weights.fetch(begin, x_ref.at[critic // members, lax.rem(at, tiles), here])
+                    columns = pl.ds(part * CHUNK, CHUNK)
+                    weights.fetch(begin + 1 + number, first_ref.at[critic, :, columns])
                 vectors.fetch(turn, biases_ref.at[critic], output_ref.at[critic])
 
                 @pl.loop(0, layers * of_hidden)
                 def _(chunk: Any) -> None:
                     part = pl.ds(lax.rem(chunk, of_hidden) * CHUNK, CHUNK)
-                    weights.fetch(turn * chunks + of_first + chunk, hidden_ref.at[critic, chunk // of_hidden, :, part])
+                    turn_of_chunk = turn * chunks + places + of_first + chunk
+                    weights.fetch(turn_of_chunk, hidden_ref.at[critic, chunk // of_hidden, :, part])
 
             in_turn(critics * tiles, one)
-            for ring in (tile_of_x, weights, vectors):
+            for ring in (weights, vectors):
                 ring.close()
 
         roles(multiply, fetch)
@@ -134,7 +167,6 @@ def forward(
             "rows": array(TILE, width),
             "q": array(TILE, dtype=jnp.float32),
             "turned": for_interpreter(how, WARPGROUPS, CHUNK, width),
-            "x": Ring.of(1, jax.ShapeDtypeStruct((TILE, inputs), HALF)),
             "weights": Ring.of(min(size, 4), jax.ShapeDtypeStruct((width, CHUNK), HALF)),
             "vectors": Ring.of(1, jax.ShapeDtypeStruct(biases.shape[1:], jnp.float32), output[0]),
         },
@@ -204,7 +236,8 @@ def backward(kept: jax.Array, q_gradient: jax.Array, hidden: jax.Array, last: ja
                 def _(layer: Any) -> None:
                     buffer = lax.rem(turn * depth + layer + 1, 2)
                     left = buffers.at[1 - buffer, mine]
-                    put(layer + 1, buffer, product_of(ring, (turn * layers + layer) * of_layer, of_layer, left, width))
+                    steps = steps_over(left, (turn * layers + layer) * of_layer)
+                    put(layer + 1, buffer, product_of(ring, steps, width))
 
             in_turn(critics * tiles, one)
             gpu.wait_smem_to_gmem(0)
@@ -242,18 +275,19 @@ def backward(kept: jax.Array, q_gradient: jax.Array, hidden: jax.Array, last: ja
 
 
 def weight_gradients(
-    kept: jax.Array, q_gradient: jax.Array, hidden: jax.Array, last: jax.Array, x: jax.Array, *, inputs: int, **how: Any
+    kept: jax.Array, q_gradient: jax.Array, hidden: jax.Array, last: jax.Array, x: jax.Array, **how: Any
 ) -> list[jax.Array]:
     """dL/d(kernel) of the layers, last to first, each [critic, part, output, input]; dL/d(bias) of all but the first.
 
-    Takes what `backward` takes and the rows that went in. Parts are to be added up: rows are shared out among as many
-    of them as fill the multiprocessors. Of the first kernel, it is the gradient of one chunk of columns. Where the
-    inputs are more than a chunk, the first layer's gradient [critic, row, width] comes in its place.
+    Takes what `backward` takes and the rows that went in, as `in_tiles` has them. Parts are to be added up: rows are
+    shared out among as many of them as fill the multiprocessors. Of the first kernel, it is the gradient of the first
+    chunk of columns. Where inputs are more than a chunk, so that columns are more than three, the first layer's
+    gradient [critic, row, width] comes in its place.
     """
-    layers = kept.shape[1] - 1
+    layers, few = kept.shape[1] - 1, x.shape[2] <= 3 * TILE
     above, kernels, biases = kept, [], []
     for layer in range(layers, 0, -1):
-        top, bottom = layer == layers, layer == 1 and inputs <= CHUNK
+        top, bottom = layer == layers, layer == 1 and few
         weights = last[:, None] if top else hidden
         of_kernel, of_bias, above = _of_layer(
             (above, layers if top else 0),
@@ -368,12 +402,11 @@ def _of_layer(
                 @pl.loop(0, end - begin)
                 def chunks_of_task(chunk: Any) -> None:
                     rows = pl.ds((begin + chunk) * CHUNK, CHUNK)
-                    others = [
-                        ref.at[
-                            lax.div(critic, critics // ref.shape[0]), rows, *(pl.ds(0, CHUNK) for _ in ref.shape[2:])
-                        ]
-                        for ref in more
-                    ]
+                    tile, part = (begin + chunk) // (TILE // CHUNK), lax.rem(begin + chunk, TILE // CHUNK)
+                    others = [ref.at[critic, rows] for ref in more[: q is not None]]
+                    if x is not None:
+                        own_x = more[-1].at[lax.div(critic, critics // x.shape[0]), tile]
+                        others.append(own_x.at[pl.ds(part * CHUNK, CHUNK)])
                     layers = above_ref.at[critic, above[1], rows], below_ref.at[critic, below[1], rows]
                     row_ring.fetch(done + chunk, *layers, *others)
 
@@ -386,7 +419,8 @@ def _of_layer(
         roles(multiply, fetch)
 
     row = jax.ShapeDtypeStruct((CHUNK, width), HALF)
-    slot = [row, row, *(jax.ShapeDtypeStruct((CHUNK,) * (operand.ndim - 1), operand.dtype) for operand in given)]
+    others = [((CHUNK,), q), ((CHUNK, CHUNK), x)]
+    slot = [row, row, *(jax.ShapeDtypeStruct(size, part.dtype) for size, part in others if part is not None)]
     ones = jnp.ones((least, CHUNK), HALF)
     of_below = (critics, 1, count, width) if x is None else (critics, parts, width, CHUNK)
     results = launch(

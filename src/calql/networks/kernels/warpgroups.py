@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ WARPGROUPS = 2  # that multiply
 TILE = WARPGROUPS * ROWS
 CHUNK = 64  # of the inner axis of a product, fetched at once
 PROGRAMS = 132  # multiprocessors of an H100 or H200
+REGISTERS = 168 * (WARPGROUPS + 1)  # that a program begins with, one of each warpgroup's threads together
 MEMORY = 222 * 1024  # bytes of shared memory for a program's arrays; barriers and reductions take the rest
 
 
@@ -48,7 +49,10 @@ class Ring:
         slot = self.slot(turn)
         gpu.barrier_wait(self._free.at[slot])
         for source, slots in zip(sources, self.slots, strict=True):
-            gpu.copy_gmem_to_smem(source, slots.at[slot], self._full.at[slot])
+            place = slots.at[slot]
+            if source.shape != place.shape:  # the rest of the slot is left as it is
+                place = place.at[pl.ds(0, source.shape[0])]
+            gpu.copy_gmem_to_smem(source, place, self._full.at[slot])
 
     def close(self) -> None:
         """By the one who fetches, after the last."""
@@ -57,35 +61,57 @@ class Ring:
 
     def wait(self, turn: Any) -> list[Any]:
         """The arrays of a slot, once they are there."""
-        slot = self.slot(turn)
-        gpu.barrier_wait(self._full.at[slot])
-        return [slots.at[slot] for slots in self.slots]
+        gpu.barrier_wait(self._full.at[self.slot(turn)])
+        return self.held(turn)
+
+    def held(self, turn: Any) -> list[Any]:
+        """The same once more, before they are released."""
+        return [slots.at[self.slot(turn)] for slots in self.slots]
 
     def release(self, turn: Any) -> None:
         gpu.barrier_arrive(self._free.at[self.slot(turn)])
 
 
-def product_of(ring: Ring, turn: Any, chunks: int, left: Any, width: int, turned: list[Any] | None = None) -> jax.Array:
-    """left [row, inner] times the chunks [inner, width] that the ring holds from this turn on.
+class Step(NamedTuple):
+    """One of those that a product is summed of: rows [row, inner] times a chunk [inner, width] of a ring."""
 
-    With `turned`, chunks are [width, inner].
-    """
+    rows: Callable[[], Any]  # asked for when it is their turn
+    turn: Any  # of the chunk
+    spent: tuple[Any, ...]  # turns whose slots are free after it
 
-    def over_chunks(accumulator: Any) -> jax.Array:
-        for chunk in range(chunks):
-            (right,) = ring.wait(turn + chunk)
+
+def product_of(ring: Ring, steps: Sequence[Step], width: int, turned: list[Any] | None = None) -> jax.Array:
+    """The sum of all steps [row, width]. With `turned`, chunks of the ring are [width, inner]."""
+
+    def over_steps(accumulator: Any) -> jax.Array:
+        def release(step: Step) -> None:
+            for turn in step.spent:
+                ring.release(turn)
+
+        for number, step in enumerate(steps):
+            rows = step.rows()
+            (right,) = ring.wait(step.turn)
             if turned is not None:
                 right = transposed(right, turned)
-            gpu.wgmma(accumulator, left.at[:, pl.ds(chunk * CHUNK, CHUNK)], right)
-            if chunk:
+            gpu.wgmma(accumulator, rows, right)
+            if number:
                 gpu.wgmma_wait(1)
-                ring.release(turn + chunk - 1)
+                release(steps[number - 1])
         product: jax.Array = accumulator[...]
-        ring.release(turn + chunks - 1)
+        release(steps[-1])
         return product
 
-    product: jax.Array = pl.run_scoped(over_chunks, gpu.ACC((ROWS, width), jnp.float32))
+    product: jax.Array = pl.run_scoped(over_steps, gpu.ACC((ROWS, width), jnp.float32))
     return product
+
+
+def steps_over(rows: Any, turn: Any) -> list[Step]:
+    """Rows [row, inner] of shared memory times as many chunks of a ring, from this turn on."""
+
+    def step(part: int) -> Step:
+        return Step(lambda: rows.at[:, pl.ds(part * CHUNK, CHUNK)], turn + part, (turn + part,))
+
+    return [step(part) for part in range(rows.shape[1] // CHUNK)]
 
 
 def transposed(ref: Any, turned: list[Any]) -> Any:
@@ -108,7 +134,11 @@ def count_of_programs(how: dict[str, Any]) -> int:
 
 
 def roles(multiply: Callable[[Any], None], fetch: Callable[[], None], registers: tuple[int, int] = (232, 40)) -> None:
-    """Each warpgroup does its part, with as many registers a thread: 512 for all three."""
+    """Each warpgroup does its part, with as many registers a thread.
+
+    Together they may have no more than the program began with: who asks for one more waits for it for ever.
+    """
+    assert WARPGROUPS * registers[0] + registers[1] <= REGISTERS, f"{registers} registers are more than {REGISTERS}"
     group = lax.axis_index("group")
 
     @pl.when(group < WARPGROUPS)

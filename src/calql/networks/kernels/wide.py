@@ -40,7 +40,7 @@ from calql.networks.kernels.warpgroups import (
 )
 
 COLUMNS = 256  # that a warpgroup sums at once: half of its registers
-REGISTERS = 240, 32  # of a thread that multiplies, and of one that fetches
+REGISTERS = 240, 24  # of a thread that multiplies, and of one that fetches
 BITS = jnp.int16  # numbers with a bit for each block of units
 STEP = 32  # of the inner axis of a product, fetched at once
 

@@ -46,6 +46,11 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(SCRATCH / "compiled"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("CALQL_DATA", str(SCRATCH / "data"))
 os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # whose threads keep a core busy while they wait
+os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")  # of the operations of a program, which nobody reads
+if sys.dont_write_bytecode:  # then every fresh process would compile every module again
+    os.environ["PYTHONDONTWRITEBYTECODE"] = ""
+    os.environ["PYTHONPYCACHEPREFIX"] = str(SCRATCH / "bytecode")
 gc.set_threshold(
     50_000, 25, 25
 )  # tracing makes many objects that live on: looking through them took a tenth of the time

@@ -13,7 +13,7 @@ import os
 import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,6 +29,7 @@ from calql.networks import MLP, draws
 FOLDER = Path(os.environ.get("CALQL_GOLDEN") or Path(__file__).parent / "data")
 PARAMETERS = 1e-6  # absolute
 MOMENTS = 1e-5  # relative to the largest of a leaf
+AS_WRITTEN = {"xla_disable_hlo_passes": "fusion,algsimp"}  # which round otherwise than operation by operation
 
 Network = TypeVar("Network")
 
@@ -163,12 +164,23 @@ def samples_last(values: jax.Array) -> jax.Array:
 # -- replaying ------------------------------------------------------------------------------------------------------
 
 
-def replayed(update: Callable[[], Network], source: Draws) -> Network:
-    """An update with recorded draws, of which it must use every one."""
-    with jax.disable_jit(), draws.recorded(source):
+def replayed(update: Callable[[], Network], source: Draws, *, unrolled: bool = True) -> Network:
+    """An update with recorded draws, of which it must use every one; `unrolled` where its loops draw."""
+    with jax.disable_jit(unrolled), draws.recorded(source):
         result = update()
     assert source.all_used(), {name: len(left) for name, left in source.left.items() if left}
     return result
+
+
+def replaying(step: Callable[..., tuple[Any, Any]], *, unrolled: bool = True) -> Callable[[Any, Any, Draws], Any]:
+    """An update as a function of state, batch and recorded draws: compiled once, and no operation joined to others."""
+
+    @partial(jax.jit, compiler_options=AS_WRITTEN)
+    def run(state: Any, batch: Any, given: dict[str, list[jax.Array]]) -> Any:
+        source = Draws((name, values) for name, every in given.items() for values in every)
+        return replayed(lambda: step(state, batch, jax.random.key(0))[0], source, unrolled=unrolled)
+
+    return lambda state, batch, source: run(state, batch, source.all())
 
 
 def agree(ours: Any, theirs: Any, at: str) -> None:

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import pytest
-from replay import MOMENTS, Draws, Recording, agree, recordings, replayed, transitions
+from replay import MOMENTS, Draws, Recording, agree, recordings, replaying, transitions
 from torch_layers import member, stacked, torch_perceptron
 
 from calql.methods import preset
@@ -59,6 +59,7 @@ def networks_at(recording: Recording, prefix: str, like: AWACState) -> tuple[Any
 def test_updates(recording: Recording, section: str) -> None:
     config = recording.config
     method = method_of(config)
+    step = replaying(method.update)
     like = method.init(jax.random.key(0), Spec((config["obs_dim"],), config["act_dim"]))
     policy, critics, targets = networks_at(recording, f"{section}/params/0", like)
     state = like._replace(
@@ -72,7 +73,7 @@ def test_updates(recording: Recording, section: str) -> None:
         batch = transitions({**columns, **flat})
         noise = recording(f"{section}/draw/{number}/2_policy_at_next_observations")
         source = Draws(iter([("target/action", noise)]))
-        state = replayed(lambda state=state, batch=batch: method.update(state, batch, jax.random.key(0))[0], source)
+        state = step(state, batch, source)
         ours = (state.policy.parameters, state.critics.parameters, state.targets)
         if number == 1:  # the first moments are then a tenth of the gradient with its decay
             same_gradient(recording, section, method, policy, state)

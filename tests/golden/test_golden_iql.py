@@ -8,7 +8,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import pytest
-from replay import Draws, Recording, drawn, follow, perceptron, recordings, replayed, trained, transitions
+from replay import Draws, Recording, drawn, follow, perceptron, recordings, replaying, trained, transitions
 
 from calql.methods.iql import IQL, IQLOptions, IQLState
 from calql.networks import Spec
@@ -67,11 +67,12 @@ def draws_of(recording: Recording, update: int) -> Draws:
 def test_updates(recording: Recording) -> None:
     config = recording.config
     method = method_of(config)
+    step = replaying(method.update)
     like = method.init(jax.random.key(0), Spec((config["obs_dim"],), config["act_dim"]))
 
     def update(state: IQLState, number: int) -> IQLState:
         batch = transitions(recording.under(f"batch{number}"))
-        return replayed(lambda: method.update(state, batch, jax.random.key(0))[0], draws_of(recording, number))
+        return step(state, batch, draws_of(recording, number))
 
     def recorded(prefix: str) -> IQLState:
         return state_at(recording, prefix, like)

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from replay import PARAMETERS, Draws, Recording, agree, recordings, replayed
+from replay import PARAMETERS, Draws, Recording, agree, recordings, replaying
 
 from calql.methods.base import TimeStep, Trained, Transitions
 from calql.methods.odt import ODT, SPREAD_FLOOR, ODTOptions, ODTState
@@ -153,6 +153,7 @@ def batch_of(recording: Recording, section: str, prefix: str, method: ODT) -> Tr
 def test_updates(recording: Recording, section: str) -> None:
     method = method_of(recording, section)
     like = method.init(jax.random.key(0), spec_of(recording, section))
+    step = replaying(method.update, unrolled=False)
     state = like._replace(policy=Trained.fresh(policy_at(recording, section, 0, like.policy.parameters)))
     assert float(state.log_temperature.parameters) == pytest.approx(
         float(recording(f"{section}/log_temperature/0")), abs=PARAMETERS
@@ -162,7 +163,7 @@ def test_updates(recording: Recording, section: str) -> None:
         noise = recording(f"{section}/draw/{number}/entropy_noise")[0]
         source = Draws(iter([("entropy", noise)]))
         before = state
-        state = replayed(lambda state=state, batch=batch: method.update(state, batch, jax.random.key(0))[0], source)
+        state = step(state, batch, source)
         expected = policy_at(recording, section, number, like.policy.parameters)
         agree(state.policy.parameters, expected, f"{section}, after update {number}: ")
         temperature = recording(f"{section}/log_temperature/{number}")

@@ -113,8 +113,8 @@ def test_an_update_is_a_full_step_and_one_of_the_critics_alone() -> None:
     )
     key_critic = jax.random.split(jax.random.split(jax.random.key(2))[1], 2)
     first, second = (jax.tree.map(lambda column, i=i: column[i], batch) for i in range(2))
-    expected, _ = method.full_step(state, first, key_critic[0])
-    expected, _ = method.critic_step(expected, second, key_critic[1])
-    after, _ = method.update(state, batch, jax.random.key(2))
+    expected, _ = jax.jit(method.full_step)(state, first, key_critic[0])
+    expected, _ = jax.jit(method.critic_step)(expected, second, key_critic[1])
+    after, _ = jax.jit(method.update)(state, batch, jax.random.key(2))
     for ours, theirs in zip(jax.tree.leaves(after), jax.tree.leaves(expected), strict=True):
         assert jnp.allclose(ours, theirs, atol=1e-6)

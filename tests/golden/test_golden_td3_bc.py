@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from replay import MOMENTS, Draws, Recording, agree, recordings, replayed, transitions
+from replay import MOMENTS, Draws, Recording, agree, recordings, replaying, transitions
 from torch_layers import member, stacked, torch_perceptron
 
 from calql.methods.base import last_minibatch
@@ -62,6 +62,7 @@ def networks_of(state: TD3State) -> tuple[Any, Any, Any, Any]:
 def test_updates(recording: Recording) -> None:
     config = recording.config
     method = method_of(config)
+    critic_step, full_step = replaying(method.critic_step), replaying(method.full_step)
     like = method.init(jax.random.key(0), Spec((config["obs_dim"],), config["act_dim"]))
     policy, critics, policy_target, critic_targets = networks_at(recording, "params/0", like)
     state = like._replace(
@@ -76,9 +77,9 @@ def test_updates(recording: Recording) -> None:
         columns["rewards"] = columns["rewards"][:, 0]
         del columns["indices"]
         batch = last_minibatch(transitions(columns))
-        step = method.critic_step if number % config["policy_freq"] else method.full_step
+        step = critic_step if number % config["policy_freq"] else full_step
         source = Draws(iter([("target/noise", recording(f"draw/{number}/target_policy_noise"))]))
-        state = replayed(lambda state=state, batch=batch, step=step: step(state, batch, jax.random.key(0))[0], source)
+        state = step(state, batch, source)
         at = f"{recording.name}, after update {number}: "
         agree(networks_of(state), networks_at(recording, f"params/{number}", like), at)
         same_moments(recording, state, number)

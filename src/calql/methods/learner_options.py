@@ -80,7 +80,7 @@ class ActorCriticOptions(ActorOptions):
     """Start of that trained shift."""
     log_std_range: LogStdRange = (-20.0, 2.0)
     """Bounds of the log standard deviation (WSRL: -11.513 2.303, a deviation of 1e-5 to 10)."""
-    precision: Precision = "float32"
+    precision: Precision = "tf32"
     """Arithmetic of the hidden layers; inputs are not rounded in any, outputs and losses are float32 in all."""
     critic_kernel: Kernel = "plain"
     """On an H100 or H200, in bfloat16: 'fused' keeps the critics' activations on the chip. Elsewhere: plain."""

@@ -81,7 +81,7 @@ class ODTOptions(Checked):
     """Return-to-go asked for when collecting."""
     return_scale: Positive = 1.0
     """Returns are divided by this before the network sees them."""
-    precision: Precision = "float32"
+    precision: Precision = "tf32"
     """Of the products in the blocks; parameters, embeddings, norms and outputs are float32."""
 
     def __post_init__(self) -> None:

@@ -22,7 +22,7 @@ from calql.networks.products import HALF, halves
 CAPABILITY = "9.0"  # of the GPUs that have these kernels' instructions
 WIDTHS = {128, 256, 512}  # of layers
 WIDE = 512  # and more: the sums of a warpgroup's rows would take all its registers, so wide.py takes halves of a layer
-UNTRIED = "those of 512 units have been tested without a GPU only: hold them against the plain ones (docs/speed.md)"
+UNTRIED = "those of 512 units hung on a GPU before their last correction, and have not run on one since (docs/speed.md)"
 INPUTS = 84  # at most: with three columns for each, and for the bias, rows take all of a program's memory
 
 Arrays = tuple[jax.Array, ...]

@@ -14,7 +14,7 @@ from toy_task import spec, tiny
 
 from calql.engine.devices import SEED, Shards
 from calql.networks import Critics, Identity, Style, q_values
-from calql.networks.kernels import fused
+from calql.networks.kernels import fused, warpgroups, wide
 
 pytestmark = pytest.mark.slow
 
@@ -189,7 +189,6 @@ def test_digits_of_inputs_and_weights_reach_the_first_layer_and_come_back(width:
 def test_what_the_kernels_cannot_do_is_left_to_the_plain_path(unfit: Critics) -> None:
     assert not fused.supports(unfit.members)
     assert fused.supports(critics("bfloat16").members)
-    assert fused.supports(critics("bfloat16", (512, 512, 512), count=10).members)
     assert fused.supports(critics("bfloat16", action=79).members)
 
 
@@ -213,10 +212,22 @@ def test_where_there_is_such_a_gpu_there_is_nothing_to_tell(monkeypatch: pytest.
     assert tiny("cal-ql", critic_kernel="fused", precision="bfloat16", critic_widths=(256, 256)).notes == ()
 
 
-def test_who_gets_kernels_that_no_gpu_has_run_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_that_hung_on_a_gpu_are_taken_by_who_says_so_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fused, "available", lambda: True)
-    (note,) = tiny("cal-ql", critic_kernel="fused", precision="bfloat16", critic_widths=(512, 512)).notes
-    assert "have not run on one since" in note
+    asked: dict[str, Any] = {"critic_kernel": "fused", "precision": "bfloat16", "critic_widths": (512, 512)}
+    (note,) = tiny("cal-ql", **asked).notes
+    assert f"{fused.ALLOW}=1" in note
+    assert not fused.supports(critics("bfloat16", (512, 512, 512), count=10).members)
+    monkeypatch.setenv(fused.ALLOW, "1")
+    assert tiny("cal-ql", **asked).notes == ()
+    assert fused.supports(critics("bfloat16", (512, 512, 512), count=10).members)
+
+
+def test_no_warpgroup_waits_for_registers_that_a_program_does_not_have() -> None:
+    """The multiplying ones would do so for ever, and neither the interpreter nor the compiler notices."""
+    with pytest.raises(AssertionError, match="are more than 504"):
+        warpgroups.roles(print, print, (240, 32))
+    assert warpgroups.WARPGROUPS * wide.REGISTERS[0] + wide.REGISTERS[1] <= warpgroups.REGISTERS
 
 
 def test_without_a_gpu_the_option_changes_nothing() -> None:

@@ -66,14 +66,12 @@ def kernel_here(asked: Kernel) -> Kernel:
 
 
 def kernel_notes(asked: Kernel, precision: Precision, widths: Sequence[int], *, layer_norm: bool) -> tuple[str, ...]:
-    """What to tell someone who asks for a kernel and gets another, or one that has not run on a GPU yet."""
+    """What to tell someone who asks for a kernel and gets another."""
     if asked == "plain":
         return ()
     missing = None if fused.available() else "they need an H100 or H200"
     reason = fused.obstacle(precision, widths, layer_norm=layer_norm) or missing
-    if reason is not None:
-        return (f"--critic-kernel {asked}: critics run without these kernels: {reason}",)
-    return (f"--critic-kernel {asked}: {fused.UNTRIED}",) if fused.WIDE in widths else ()
+    return () if reason is None else (f"--critic-kernel {asked}: critics run without these kernels: {reason}",)
 
 
 def for_policy(critics: Critics) -> Critics:

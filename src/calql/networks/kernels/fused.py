@@ -81,7 +81,7 @@ def q_of_pairs(members: MLP, features: jax.Array, actions: jax.Array, **how: Any
         tuple(layer.bias for layer in hidden if layer.bias is not None),
         members.output.weight[:, 0],
     )
-    q = _values(*set_apart((features, actions)), weights, tuple(how.items()))  # else each column computes all anew
+    q = _values(features, set_apart(actions), weights, tuple(how.items()))  # else each column computes them anew
     return q + members.output.bias[:, :, None]
 
 
@@ -245,10 +245,12 @@ class Columns:
 
     def of_weights(self, weights: Weights) -> jax.Array:
         """[critic, width, column]: against both halves of an input the weight's first, against the first its second."""
-        features, actions = jnp.split(weights.first, [self.features], axis=-1)
-        rest = jnp.concatenate([features, weights.first_bias[..., None]], axis=-1)
-        ends, middle = ((high, high, low) for high, low in map(halves, (actions, rest)))
-        return self.joined(ends, middle)
+        high, low = (jnp.split(half, [self.features], axis=-1) for half in halves(weights.first))
+        bias = halves(
+            weights.first_bias[..., None]
+        )  # joined to the rest as halves: before that, in a kernel of its own
+        rest = [jnp.concatenate(both, axis=-1) for both in zip((high[0], low[0]), bias, strict=True)]
+        return self.joined((high[1], high[1], low[1]), (rest[0], rest[0], rest[1]))
 
     def of_kernel(self, columns: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Gradients of the kernel [critic, width, input] and its bias, from those of columns, as many as there are."""

@@ -148,7 +148,7 @@ def test_options_for_every_cell_that_has_them() -> None:
     by_method = {cell.method: cell for cell in cells}
     assert by_method["cal-ql"].options["precision"] == "bfloat16"
     assert by_method["cal-ql"].options["critic_widths"] == (8, 8)
-    assert "precision bfloat16 (paper: float32)" in by_method["cal-ql"].shortened
+    assert "precision bfloat16 (paper: tf32)" in by_method["cal-ql"].shortened
     assert "precision" not in by_method["iql"].options
     usual = cells_of(EXPERIMENTS["fig-mixing"], SMALL, methods=("cal-ql",))
     assert usual[0].id not in {cell.id for cell in cells}

@@ -58,15 +58,13 @@ class Server:
         if start >= len(self.body):
             request.send_error(416)
             return
+        end = self.hang_up_after.pop(0) if self.hang_up_after else None  # before who asked may go on to the next
         request.send_response(206 if start else 200)
         if self.tell_length:
             request.send_header("Content-Length", str(len(self.body) - start))
         request.send_header("ETag", self.tag)
         request.end_headers()
-        rest = self.body[start:]
-        if self.hang_up_after:
-            rest = rest[: self.hang_up_after.pop(0)]
-        request.wfile.write(rest)
+        request.wfile.write(self.body[start:][:end])
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -89,7 +90,9 @@ class RunState:
 
     def _switched(self, state: Any) -> tuple[Any, Any]:
         """The method of the online phase, and the state that it goes on from."""
-        method, _ = self.plan.method.switch(jax.tree.map(lambda leaf: leaf[0], state))
+        of_one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), state)
+        # Of shapes alone: a seed taken out of the state, leaf by leaf, goes through all devices each time.
+        method, _ = eqx.filter_eval_shape(self.plan.method.switch, of_one)
         return method, by_arm(self.plan, lambda own, part: jax.vmap(lambda one: own.switch(one)[1])(part), state)
 
     def save(self) -> None:

@@ -20,8 +20,7 @@ from calql.engine.devices import SEED, devices_used, in_words, require_devices
 from calql.runs.changes import elsewhere
 from calql.system.errors import UserError
 
-# On a busy machine they wait long for each other.
-DEVICES = "--xla_force_host_platform_device_count=8 --xla_cpu_collective_call_terminate_timeout_seconds=600"
+DEVICES = "--xla_force_host_platform_device_count=8"
 HERE = Path(__file__).parent
 CLOSE = 1e-5  # of rounding: the largest difference seen is 3e-7
 

@@ -151,6 +151,22 @@ def test_the_switch_changes_the_mixture_alone(tmp_path: Path) -> None:
     assert run.program == program  # not even compiled again
 
 
+def test_no_seed_is_taken_out_of_the_state_at_the_switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over several devices each leaf would go through all of them, in programs that may wait for each other."""
+    run, seen = build(tmp_path / "r"), []
+    whole = type(run.plan.method).switch
+
+    def watched(method: Any, state: Any) -> Any:
+        seen.extend(jax.tree.leaves(state))
+        return whole(method, state)
+
+    monkeypatch.setattr(type(run.plan.method), "switch", watched)
+    while not run.online:
+        run._advance()
+    assert seen
+    assert all(isinstance(leaf, jax.core.Tracer) for leaf in seen)
+
+
 STOPPED = {
     "cal-ql": {},
     "cql-sac": {},

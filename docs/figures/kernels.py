@@ -7,7 +7,7 @@ Needs no card but the packages jax-cuda12-plugin, jax-cuda12-pjrt and nvidia-cud
 
     JAX_PLATFORMS=cpu XLA_FLAGS=--xla_gpu_autotune_level=0 python docs/figures/kernels.py antmaze fused SEEDS [list]
 
-(`door` in place of `antmaze`, with CALQL_WIDE_KERNELS=1 for its fused ones. jax 0.11 wants the packages of CUDA 13.)
+(`door` in place of `antmaze`. jax 0.11 wants the packages of CUDA 13.)
 
 Without a card nothing is tuned, so a program there may have other kernels; bytes are those of results and operands.
 With MOSAIC_GPU_DUMP_PTXAS=1 and MOSAIC_GPU_DUMP_TO=FOLDER, which has to exist, the assembler's report on each kernel of

@@ -209,17 +209,8 @@ def test_who_asks_for_kernels_and_gets_none_is_told_why(options: dict[str, Any],
 
 def test_where_there_is_such_a_gpu_there_is_nothing_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fused, "available", lambda: True)
-    assert tiny("cal-ql", critic_kernel="fused", precision="bfloat16", critic_widths=(256, 256)).notes == ()
-
-
-def test_kernels_that_hung_on_a_gpu_are_taken_by_who_says_so_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fused, "available", lambda: True)
-    asked: dict[str, Any] = {"critic_kernel": "fused", "precision": "bfloat16", "critic_widths": (512, 512)}
-    (note,) = tiny("cal-ql", **asked).notes
-    assert f"{fused.ALLOW}=1" in note
-    assert not fused.supports(critics("bfloat16", (512, 512, 512), count=10).members)
-    monkeypatch.setenv(fused.ALLOW, "1")
-    assert tiny("cal-ql", **asked).notes == ()
+    for widths in ((256, 256), (512, 512, 512)):
+        assert tiny("cal-ql", critic_kernel="fused", precision="bfloat16", critic_widths=widths).notes == ()
     assert fused.supports(critics("bfloat16", (512, 512, 512), count=10).members)
 
 

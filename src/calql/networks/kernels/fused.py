@@ -9,7 +9,6 @@ given and what is made of it.
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -23,8 +22,6 @@ from calql.networks.products import HALF, halves
 CAPABILITY = "9.0"  # of the GPUs that have these kernels' instructions
 WIDTHS = {128, 256, 512}  # of layers
 WIDE = 512  # and more: the sums of a warpgroup's rows would take all its registers, so wide.py takes halves of a layer
-ALLOW = "CALQL_WIDE_KERNELS"  # a variable of the environment
-UNTRIED = f"those of 512 units hung on a GPU before their last correction; {ALLOW}=1 takes them (docs/speed.md)"
 INPUTS = 84  # at most: with three columns for each, and for the bias, rows take all of a program's memory
 
 Arrays = tuple[jax.Array, ...]
@@ -61,7 +58,7 @@ def obstacle(precision: str, widths: Sequence[int], *, layer_norm: bool) -> str 
     if len(widths) < 2 or len(set(widths)) > 1 or not set(widths) <= WIDTHS:
         *few, most = sorted(WIDTHS)
         return f"they do two or more layers of {', '.join(map(str, few))} or {most} units each"
-    return UNTRIED if max(widths) >= WIDE and not os.environ.get(ALLOW) else None
+    return None
 
 
 def q_of_pairs(members: MLP, features: jax.Array, actions: jax.Array, **how: Any) -> jax.Array:

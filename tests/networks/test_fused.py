@@ -14,7 +14,8 @@ from toy_task import spec, tiny
 
 from calql.engine.devices import SEED, Shards
 from calql.networks import Critics, Identity, Style, q_values
-from calql.networks.kernels import fused, warpgroups, wide
+from calql.networks.kernels import fused, hopper, warpgroups, wide
+from calql.networks.products import halves
 
 pytestmark = pytest.mark.slow
 
@@ -212,6 +213,26 @@ def test_where_there_is_such_a_gpu_there_is_nothing_to_tell(monkeypatch: pytest.
     for widths in ((256, 256), (512, 512, 512)):
         assert tiny("cal-ql", critic_kernel="fused", precision="bfloat16", critic_widths=widths).notes == ()
     assert fused.supports(critics("bfloat16", (512, 512, 512), count=10).members)
+
+
+@pytest.mark.parametrize("actions", [1, 2, 3, 8])
+@pytest.mark.parametrize("features", [4, 29, 60])
+def test_rows_hold_both_halves_of_every_input(features: int, actions: int) -> None:
+    """Written two columns at a time, whatever the number of inputs; for both kinds of kernels."""
+    of_state, of_action = (jax.random.normal(key, shape) for key, shape in
+                           zip(jax.random.split(KEY), ((50, features), (50, 3, actions)), strict=True))  # fmt: skip
+    layout = fused.Columns(features, actions)
+    rows = fused._rows(layout, of_state, of_action)
+    every = jnp.repeat(jnp.concatenate([of_state, jnp.ones((50, 1))], axis=-1), 3, axis=0)
+    (high, low), (first, second) = halves(every), halves(of_action.reshape(-1, actions))
+    spare = jnp.zeros((150, layout.count - 3 * layout.inputs), first.dtype)
+    expected = jnp.concatenate([first, high, low, high, second, first, spare], axis=-1)
+    for width in (256, 512):
+        x = fused._laid_out(rows, fused.Weights(KEY, KEY, (), (), jnp.zeros((2, width))))
+        found = x if width == 512 else hopper.out_of_tiles(x)
+        assert found.shape == (256, layout.count)
+        assert np.array_equal(found[:150], expected)
+        assert not np.any(found[150:])
 
 
 def test_no_warpgroup_waits_for_registers_that_a_program_does_not_have() -> None:

@@ -35,6 +35,7 @@ from calql.networks import (
     q_values,
     sample_with_density,
 )
+from calql.networks.mlp import set_apart
 
 Encoder = tuple[Callable[[jax.Array], jax.Array], int]  # and how many features it gives
 
@@ -116,7 +117,8 @@ class ActorCritic(Defaults):
             return self.over_critics(td), metrics | bounded
         actions, log_probs = self.compared_actions(state, batch, key_gap)
         q = q_values(critics, features, actions)  # [critic, batch, 1 + 3 sample]: the logged action first
-        td, metrics = self.td_error(q[..., 0], target)
+        q_data = set_apart(q[..., 0])  # else sums over the batch take all of q with them, to two blocks of threads
+        td, metrics = self.td_error(q_data, target)
         gaps, bound_rates = self.gaps(q, log_probs, state, batch)  # [critic]
         metrics |= {"conservative_gap": jnp.mean(gaps)} | bound_rates | bounded
         return self.regularised(td, gaps, state, key_gap), metrics

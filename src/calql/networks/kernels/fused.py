@@ -78,7 +78,7 @@ def q_of_pairs(members: MLP, features: jax.Array, actions: jax.Array, **how: Any
         tuple(layer.bias for layer in hidden if layer.bias is not None),
         members.output.weight[:, 0],
     )
-    q = _values(features, set_apart(actions), weights, tuple(how.items()))  # else each column computes them anew
+    q = _values(features, actions, weights, tuple(how.items()))
     return q + members.output.bias[:, :, None]
 
 
@@ -92,28 +92,28 @@ def _values(features: jax.Array, actions: jax.Array, weights: Weights, how: tupl
     Without the output's bias.
     """
     layout = Columns.of(features, actions)
-    given = _rows(layout, features, actions), layout.of_weights(weights)
-    return _by_state(_forward(*given, weights, how, keep=False)[0], actions)
+    x = _laid_out(_rows(layout, features, actions), weights)
+    return _by_state(_forward(x, layout.of_weights(weights), weights, how, keep=False)[0], actions)
 
 
 def _values_forward(
     features: jax.Array, actions: jax.Array, weights: Weights, how: tuple[Any, ...]
 ) -> tuple[jax.Array, tuple[Any, ...]]:
     layout = Columns.of(features, actions)
-    rows, first = _rows(layout, features, actions), layout.of_weights(weights)
-    q, *kept = _forward(rows, first, weights, how, keep=True)
-    return _by_state(q, actions), (actions, rows, first, weights, kept)
+    x, first = _laid_out(_rows(layout, features, actions), weights), layout.of_weights(weights)
+    q, *kept = _forward(x, first, weights, how, keep=True)
+    return _by_state(q, actions), (actions, x, first, weights, kept)
 
 
 def _forward(
-    rows: jax.Array, first: jax.Array, weights: Weights, how: tuple[Any, ...], *, keep: bool
+    x: jax.Array, first: jax.Array, weights: Weights, how: tuple[Any, ...], *, keep: bool
 ) -> list[jax.Array]:
     from calql.networks.kernels import hopper, wide
 
     forward = wide.forward if _is_wide(weights) else hopper.forward
     kernel = _over_seeds(functools.partial(forward, keep=keep, **dict(how)))
     biases = jnp.stack(weights.biases, axis=1)
-    return kernel(_laid_out(rows, weights)[None], first, _stacked(weights.hidden), biases, weights.output)
+    return kernel(x[None], first, _stacked(weights.hidden), biases, weights.output)
 
 
 def _values_backward(
@@ -125,16 +125,16 @@ def _values_backward(
     The sum of dL/dQ * mask * inputs is the gradient of that row but for the output's weight. So nothing has to read
     the last layer again.
     """
-    actions, rows, first, weights, kept = saved
+    actions, x, first, weights, kept = saved
     last, scale = weights.hidden[-1], weights.output[..., None]
     layout = Columns(weights.first.shape[-1] - actions.shape[-1], actions.shape[-1])
     of_q = gradient.reshape(gradient.shape[0], -1)
-    of_q = jnp.pad(of_q, ((0, 0), (0, rows.shape[0] - of_q.shape[1])))
+    of_q = jnp.pad(of_q, ((0, 0), (0, kept[0].shape[2] - of_q.shape[1])))
     given = of_q, _stacked(weights.hidden), (scale * last).astype(HALF)
-    found = (_wide if _is_wide(weights) else _narrow)(kept, given, _laid_out(rows, weights)[None], dict(how))
+    found = (_wide if _is_wide(weights) else _narrow)(kept, given, x[None], dict(how))
     of_last, *of_hidden = found.kernels
     of_last_bias, *biases = found.biases
-    of_first, of_first_bias = layout.of_kernel(_of_first(found.first, rows))
+    of_first, of_first_bias = layout.of_kernel(_of_first(found.first, x))
     of_rows = jnp.einsum("crw,cwi->ri", found.layer, first, preferred_element_type=jnp.float32)
     of_features, of_actions = layout.of_pairs(of_rows[: actions.shape[0] * actions.shape[1]], *actions.shape[:2])
     return (
@@ -166,17 +166,17 @@ def _is_wide(weights: Weights) -> bool:
     return weights.output.shape[-1] >= WIDE
 
 
-def _narrow(kept: list[jax.Array], given: Arrays, rows: jax.Array, how: dict[str, Any]) -> Gradients:
+def _narrow(kept: list[jax.Array], given: Arrays, x: jax.Array, how: dict[str, Any]) -> Gradients:
     from calql.networks.kernels import hopper
 
     layers = given[1].shape[1]
     (of_layer,) = _over_seeds(functools.partial(hopper.backward, **how))(*kept, *given)
-    results = _over_seeds(functools.partial(hopper.weight_gradients, **how))(*kept, *given, rows)
+    results = _over_seeds(functools.partial(hopper.weight_gradients, **how))(*kept, *given, x)
     summed = [[parts.sum(axis=1) for parts in some] for some in (results[:layers], results[layers + 1 :])]
     return Gradients(of_layer, results[layers], *summed)
 
 
-def _wide(kept: list[jax.Array], given: Arrays, rows: jax.Array, how: dict[str, Any]) -> Gradients:
+def _wide(kept: list[jax.Array], given: Arrays, x: jax.Array, how: dict[str, Any]) -> Gradients:
     """All columns of the first kernel are summed, whatever the inputs."""
     from calql.networks.kernels import wide
 
@@ -187,7 +187,7 @@ def _wide(kept: list[jax.Array], given: Arrays, rows: jax.Array, how: dict[str, 
         return _over_seeds(functools.partial(wide.weight_gradients, first=first, **how))(of_layers, below)
 
     summed = [list(jnp.moveaxis(parts.sum(axis=2), 1, 0)[::-1]) for parts in of_weights(1, layers)]
-    return Gradients(of_layers[:, 0], of_weights(0, rows[:, None])[0][:, 0], *summed)
+    return Gradients(of_layers[:, 0], of_weights(0, x[:, None])[0][:, 0], *summed)
 
 
 # -- the first layer, with all digits of what goes in -----------------------------------------------------
@@ -226,7 +226,7 @@ class Columns:
     def ends(self) -> tuple[slice, slice, slice]:
         """Of actions: first halves, second halves, and first halves once more."""
         size, begin = self.actions, 3 * self.inputs - 2 * self.actions
-        return slice(size), slice(begin, begin + size), slice(begin + size, begin + 2 * size)
+        return slice(0, size), slice(begin, begin + size), slice(begin + size, begin + 2 * size)
 
     @property
     def middle(self) -> tuple[slice, slice, slice]:
@@ -263,30 +263,51 @@ class Columns:
 
 
 def _rows(layout: Columns, features: jax.Array, actions: jax.Array) -> jax.Array:
-    """Every pair in whole tiles of rows and whole chunks of columns [row, column]."""
+    """Every pair in whole tiles of rows and whole chunks of columns [row, word], two columns a word.
+
+    Rows are bound by what it takes to find out which column holds what, so two at a time are half the time.
+    """
     from calql.networks.kernels.warpgroups import TILE
 
     high, low = halves(jnp.concatenate([features, jnp.ones((len(features), 1))], axis=-1))
     nothing = jnp.zeros((len(features), layout.actions), HALF)
     of_state = set_apart(layout.joined((nothing,) * 3, (high, low, high)))
     high, low = halves(actions)
-    rows = of_state[:, None]
-    for part, place in zip((high, low, high), layout.ends, strict=True):
-        rows = rows + jnp.pad(part, ((0, 0), (0, 0), (place.start or 0, layout.count - place.stop)))
-    rows = rows.reshape(-1, layout.count)
+    first, second, _ = layout.ends
+    front, back = _whole_words(high, first.start), _whole_words(jnp.concatenate([low, high], axis=-1), second.start)
+    parts = _words(set_apart(jnp.concatenate([front, back], axis=-1)))  # else each word rounds them anew
+    rows = _words(of_state)[:, None]
+    for part, place in zip(jnp.split(parts, [front.shape[-1] // 2], axis=-1), (first, second), strict=True):
+        before = place.start // 2
+        rows |= jnp.pad(part, ((0, 0), (0, 0), (before, rows.shape[-1] - before - part.shape[-1])))
+    rows = rows.reshape(-1, rows.shape[-1])
     return jnp.pad(rows, ((0, -len(rows) % TILE), (0, 0)))
 
 
+def _whole_words(columns: jax.Array, begin: int) -> jax.Array:
+    """With a column of zeros on either side where the first or the last would be half a word."""
+    before = begin % 2
+    return jnp.pad(columns, ((0, 0), (0, 0), (before, (before + columns.shape[-1]) % 2)))
+
+
+def _words(columns: jax.Array) -> jax.Array:
+    return jax.lax.bitcast_convert_type(columns.reshape(*columns.shape[:-1], -1, 2), jnp.uint32)
+
+
 def _laid_out(rows: jax.Array, weights: Weights) -> jax.Array:
-    """As the kernels fetch them: wide ones any part [row, column], the others a tile's chunks [tile, row, column]."""
+    """Of rows of words what the kernels fetch: wide ones any part [row, column], the others [tile, row, column]."""
     from calql.networks.kernels import hopper
 
-    return rows if _is_wide(weights) else hopper.in_tiles(rows)
+    words = set_apart(rows if _is_wide(weights) else hopper.in_tiles(rows))  # else XLA changes places after all else
+    return jax.lax.bitcast_convert_type(words, HALF).reshape(*words.shape[:-1], -1)
 
 
-def _of_first(result: jax.Array, rows: jax.Array) -> jax.Array:
+def _of_first(result: jax.Array, x: jax.Array) -> jax.Array:
     """Of columns of the first kernel [critic, width, column], from parts of a sum, or from the layer's own gradient."""
+    from calql.networks.kernels import hopper
+
     if result.ndim == 3:
+        rows = x if x.ndim == 2 else hopper.out_of_tiles(x)
         return jnp.einsum("crw,ri->cwi", result, rows, preferred_element_type=jnp.float32)
     return result.sum(axis=1)
 

@@ -40,15 +40,22 @@ from calql.networks.kernels.warpgroups import (
 )
 
 LEAST = 8  # columns of a product
+WORDS = CHUNK // 2  # of a chunk's columns, two each
 
 
 def in_tiles(rows: jax.Array) -> jax.Array:
-    """Rows [row, column] as the kernels take them [tile, row, column]: a tile's first chunk of columns, then its next.
+    """Rows [row, word] as the kernels take them [tile, row, word]: a tile's first chunk of columns, then its next.
 
     So a chunk of a tile's rows has the form of one of the weights, or of a part of it, and goes through the same slots.
     """
-    chunks = rows.reshape(-1, TILE, rows.shape[-1] // CHUNK, CHUNK)
-    return chunks.transpose(0, 2, 1, 3).reshape(len(chunks), -1, CHUNK)
+    chunks = rows.reshape(-1, TILE, rows.shape[-1] // WORDS, WORDS)
+    return chunks.transpose(0, 2, 1, 3).reshape(len(chunks), -1, WORDS)
+
+
+def out_of_tiles(x: jax.Array) -> jax.Array:
+    """The rows again [row, column], from the kernels' [tile, row, column]."""
+    chunks = x.reshape(len(x), -1, TILE, CHUNK)
+    return chunks.transpose(0, 2, 1, 3).reshape(len(x) * TILE, -1)
 
 
 def forward(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import equinox as eqx
@@ -42,13 +43,41 @@ class Norm(eqx.Module):
         self.scale, self.shift, self.epsilon = jnp.ones(width), jnp.zeros(width), epsilon
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        """Averages are set apart from what uses them: else XLA writes both as one Triton kernel, anew for each place.
+        return _normalised(x, self.scale, self.shift, self.epsilon)
 
-        Compiling ten critics with norms then takes six times as long.
-        """
-        mean = set_apart(jnp.mean(x, -1, keepdims=True))
-        variance = set_apart(jnp.mean(jnp.square(x - mean), -1, keepdims=True))
-        return (x - mean) * jax.lax.rsqrt(variance + self.epsilon) * self.scale + self.shift
+
+@partial(jax.custom_vjp, nondiff_argnums=(3,))
+def _normalised(x: jax.Array, scale: jax.Array, shift: jax.Array, epsilon: float) -> jax.Array:
+    """With a derivative of its own, for a GPU: backwards it is two kernels in a row, where the derived one is five.
+
+    Sums are set apart from what uses them: else XLA writes both as one Triton kernel, anew for each place, and
+    compiling ten critics with norms takes three times as long.
+    """
+    return _normalised_forward(x, scale, shift, epsilon)[0]
+
+
+def _normalised_forward(
+    x: jax.Array, scale: jax.Array, shift: jax.Array, epsilon: float
+) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+    mean = set_apart(jnp.sum(x, -1, keepdims=True)) / x.shape[-1]
+    variance = set_apart(jnp.sum(jnp.square(x - mean), -1, keepdims=True)) / x.shape[-1]
+    size = jax.lax.rsqrt(variance + epsilon)
+    return (x - mean) * size * scale + shift, (x, mean, size, scale)
+
+
+def _normalised_backward(
+    epsilon: float, saved: tuple[jax.Array, ...], gradient: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    x, mean, size, scale = saved
+    normal, of_normal = (x - mean) * size, gradient * scale
+    sums = tuple(jnp.sum(values, -1, keepdims=True) for values in (of_normal, of_normal * normal))
+    along, across = (values / x.shape[-1] for values in set_apart(sums))
+    rows = tuple(range(x.ndim - 1))
+    of_scale, of_shift = jnp.sum(gradient * normal, rows), jnp.sum(gradient, rows)
+    return size * (of_normal - along - normal * across), of_scale, of_shift
+
+
+_normalised.defvjp(_normalised_forward, _normalised_backward)
 
 
 class MLP(eqx.Module):

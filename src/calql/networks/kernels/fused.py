@@ -105,9 +105,7 @@ def _values_forward(
     return _by_state(q, actions), (actions, x, first, weights, kept)
 
 
-def _forward(
-    x: jax.Array, first: jax.Array, weights: Weights, how: tuple[Any, ...], *, keep: bool
-) -> list[jax.Array]:
+def _forward(x: jax.Array, first: jax.Array, weights: Weights, how: tuple[Any, ...], *, keep: bool) -> list[jax.Array]:
     from calql.networks.kernels import hopper, wide
 
     forward = wide.forward if _is_wide(weights) else hopper.forward

@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -22,6 +23,7 @@ from hypothesis import settings
 LARGE = 1_200_000_000  # bytes of one process after a module of tests
 TOO_LARGE = 1_500_000_000  # and after any test: a worker is to stay below 2 GB
 STEP = 300_000_000  # by which it has grown since it last forgot in this module
+TOGETHER = 100  # programs that are lowered in one context, which keeps all constants that it has seen
 MANY = 20_000  # mappings of memory of one process: Linux allows 65,530, and a compiled program takes a dozen
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 QUIET = (
@@ -68,6 +70,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in long)
     gc.collect()
     gc.freeze()  # what is there by now stays
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _programs_share_a_context() -> Iterator[None]:
+    """jax makes one of MLIR's for each program, which takes longer than to lower a small one."""
+    from jax._src.interpreters import mlir
+
+    make, own = mlir.make_ir_context, threading.local()
+
+    def shared() -> Any:
+        own.programs = getattr(own, "programs", 0) + 1
+        if own.programs % TOGETHER == 1:
+            own.context = make()
+        return own.context
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mlir, "make_ir_context", shared)
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
+from threading import Lock
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax._src.pallas.mosaic.interpret import thread_map
 from jax.sharding import Mesh
 from toy_task import spec, tiny
 
@@ -27,6 +32,23 @@ except ImportError:  # before jax 0.11
 INTERPRETED = InterpretGPUParams()
 FEATURES, ACTION = 5, 3
 KEY = jax.random.key(0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _a_kernel_is_compiled_once() -> Iterator[None]:
+    """The interpreter compiles it in every warpgroup of every program, which takes most of its time."""
+    one_at_a_time, compiled = Lock(), WeakKeyDictionary[Any, Any]()
+
+    def interpreted(jaxpr: Any, consts: Any, *inputs: Any) -> None:
+        with one_at_a_time:
+            if jaxpr not in compiled:
+                run = jax.jit(partial(jax.core.eval_jaxpr, jaxpr))
+                compiled[jaxpr] = run.lower(consts, *inputs).compile()
+        compiled[jaxpr](consts, *inputs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(thread_map, "_run_jaxpr", interpreted)
+        yield
 
 
 def critics(

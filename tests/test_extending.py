@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,7 +62,7 @@ def config(folder: Path) -> dict:
 
 
 def test_a_method_of_another_package_trains(site: Path, tmp_path: Path) -> None:
-    words = ["--task", "point-maze-narrow", "--method", "upper-half", *FLAGS]
+    words = ["--task", "point-maze-narrow", "--method", "upper-half", "--no-films", *FLAGS]
     calql(site, "train", "--out", "run", "--quiet", *words, cwd=tmp_path)
     made = config(tmp_path / "run")
     assert made["method"] == "upper-half"
@@ -83,7 +84,7 @@ def test_options_of_a_method_of_another_package_have_their_range(site: Path, tmp
 
 def test_an_actor_of_another_package_trains(site: Path, tmp_path: Path) -> None:
     words = ["train", "--task", "point-maze-narrow", "--actor", "box"]
-    calql(site, *words, "--method", "td3-bc", "--out", "run", "--quiet", *FLAGS, cwd=tmp_path)
+    calql(site, *words, "--method", "td3-bc", "--out", "run", "--quiet", "--no-films", *FLAGS, cwd=tmp_path)
     assert config(tmp_path / "run")["options"]["actor"] == "box"
     assert "deterministic,box}" in calql(site, *words, "--method", "td3-bc", "--help-all", cwd=tmp_path).stdout
     refused = calql(site, *words, cwd=tmp_path, code=2).stderr
@@ -164,36 +165,60 @@ TORN = "cannot be loaded (ModuleNotFoundError: No module named 'no_such_package'
 HALF = "the domain 'half' cannot be loaded (ModuleNotFoundError: No module named 'no_such_simulator')"
 
 
-@pytest.mark.parametrize(
-    ("words", "shown"),
-    [
-        (["train", "--explain"], ["seeds"]),
-        (["train", "--task", "point-maze-narrow", "--actor", "gaussian", "--explain"], ["cal-ql on point-maze-narrow"]),
-        (["train", "--dataset", "point-maze-narrow", "--explain"], ["cal-ql on point-maze-narrow"]),
-        (["methods"], ["cal-ql", f"the method 'torn' {TORN}"]),
-        (["tasks"], ["point-maze-narrow", f"the domain 'torn' {TORN}", HALF]),
-        (["data", "list"], ["point-maze-narrow", f"the domain 'torn' {TORN}", HALF]),
-    ],
-    ids=" ".join,
-)
-def test_a_broken_package_harms_nobody(words: list[str], shown: list[str], torn: Path, tmp_path: Path) -> None:
-    out = calql(torn, *words, cwd=tmp_path).stdout
+HARMLESS: list[tuple[list[str], list[str]]] = [
+    (["train", "--explain"], ["seeds"]),
+    (["train", "--task", "point-maze-narrow", "--actor", "gaussian", "--explain"], ["cal-ql on point-maze-narrow"]),
+    (["train", "--dataset", "point-maze-narrow", "--explain"], ["cal-ql on point-maze-narrow"]),
+    (["methods"], ["cal-ql", f"the method 'torn' {TORN}"]),
+    (["tasks"], ["point-maze-narrow", f"the domain 'torn' {TORN}", HALF]),
+    (["data", "list"], ["point-maze-narrow", f"the domain 'torn' {TORN}", HALF]),
+]
+REFUSED: list[tuple[list[str], list[str]]] = [
+    (["--method", "torn"], [f"the method 'torn' {TORN}; mend or uninstall the package that brings it"]),
+    (["--actor", "torn"], [f"the actor 'torn' {TORN}; mend or uninstall"]),
+    (["--task", "half-open"], ["no task is called 'half-open'; did you mean", HALF]),
+    (["--dataset", "half-data"], ["no dataset is called 'half-data'; known:", HALF]),
+]
+EACH = """
+import contextlib, io, json, sys
+from calql.cli import main
+
+for words in json.loads(sys.argv[1]):
+    out, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+        code = main(words)
+    print(json.dumps([words, [code, out.getvalue(), errors.getvalue()]]))
+"""
+
+
+@pytest.fixture(scope="module")
+def told(torn: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], list[Any]]:
+    """Exit code, output and errors of each of these commands, one after the other in a process with the packages."""
+    commands = [words for words, _ in HARMLESS] + [["train", *words, "--explain"] for words, _ in REFUSED]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(torn), *sys.path]), "COLUMNS": "160"}
+    process = [sys.executable, "-c", EACH, json.dumps(commands)]
+    folder = tmp_path_factory.mktemp("told")
+    done = subprocess.run(process, cwd=folder, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return {tuple(words): found for words, found in map(json.loads, done.stdout.splitlines())}
+
+
+@pytest.mark.parametrize(("words", "shown"), HARMLESS, ids=" ".join)
+def test_a_broken_package_harms_nobody(
+    words: list[str], shown: list[str], told: dict[tuple[str, ...], list[Any]]
+) -> None:
+    code, out, errors = told[tuple(words)]
+    assert code == 0, errors
     assert [text for text in shown if text not in out] == []
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--method", "torn"], [f"the method 'torn' {TORN}; mend or uninstall the package that brings it"]),
-        (["--actor", "torn"], [f"the actor 'torn' {TORN}; mend or uninstall"]),
-        (["--task", "half-open"], ["no task is called 'half-open'; did you mean", HALF]),
-        (["--dataset", "half-data"], ["no dataset is called 'half-data'; known:", HALF]),
-    ],
-    ids=" ".join,
-)
-def test_who_names_what_it_brings_is_told(words: list[str], said: list[str], torn: Path, tmp_path: Path) -> None:
-    told = calql(torn, "train", *words, "--explain", cwd=tmp_path, code=2).stderr
-    assert [text for text in said if text not in told] == []
+@pytest.mark.parametrize(("words", "said"), REFUSED, ids=" ".join)
+def test_who_names_what_it_brings_is_told(
+    words: list[str], said: list[str], told: dict[tuple[str, ...], list[Any]]
+) -> None:
+    code, _, errors = told["train", *words, "--explain"]
+    assert code == 2
+    assert [text for text in said if text not in errors] == []
 
 
 class Thing:

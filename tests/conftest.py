@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-LARGE = 1_200_000_000  # bytes of one process after a module of tests
+LARGE = 1_350_000_000  # bytes of one process after a module of tests
 TOO_LARGE = 1_500_000_000  # and after any test: a worker is to stay below 2 GB
 STEP = 300_000_000  # by which it has grown since it last forgot in this module
 TOGETHER = 100  # programs that are lowered in one context, which keeps all constants that it has seen

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +84,7 @@ class Case:
         empty = empty_like(jax.tree.map(lambda column: column[0], self.logged), LIMIT)
         self.replay: Replay = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], SEEDS, axis=0), empty)
         self.states = self.program.start(self.keys, spec(discrete=discrete(label)))
-        self.shape = mixing.batch_shape(self.method)
+        self.draw = jax.jit(partial(mixing.draw, shape=mixing.batch_shape(self.method)))
 
     def begin(self) -> Learning:
         copied = jax.tree.map(jnp.array, self.states)  # training takes its input's memory
@@ -99,12 +99,15 @@ class Case:
     def batch(self, seed: int, index: int) -> tuple[Transitions, jax.Array]:
         """The batch and key of one update, as the program draws them."""
         key_batch, key_update = jax.random.split(jax.random.fold_in(self.keys[seed], index))
-        replay = jax.tree.map(lambda leaf: leaf[seed], self.replay)
-        drawn = mixing.draw(key_batch, self.logged, replay, jnp.int32(BATCH), 0, self.shape)
-        return drawn, key_update
+        return self.draw(key_batch, self.logged, of_seed(self.replay, seed), jnp.int32(BATCH), 0), key_update
 
     def state(self, seed: int = 0) -> Any:
-        return jax.tree.map(lambda leaf: leaf[seed], self.states)
+        return of_seed(self.states, seed)
+
+
+def of_seed(tree: Any, seed: int) -> Any:
+    """Cut out without a program for each shape."""
+    return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[seed]), tree)
 
 
 @lru_cache(maxsize=1)
@@ -118,7 +121,7 @@ def method_by_method(names: list[str]) -> pytest.MarkDecorator:
 
 
 def finite(tree: Any) -> bool:
-    return all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(tree))
+    return all(np.isfinite(np.asarray(leaf)).all() for leaf in jax.tree.leaves(tree))
 
 
 @method_by_method(EVERY)
@@ -141,8 +144,8 @@ def one_after_the_other(name: str, update: Any, updates: int = 2) -> None:
     for index in range(updates):
         state, metrics = update(state, *c.batch(seed, index))
         total = {key: total.get(key, 0.0) + value for key, value in metrics.items()}
-    close(jax.tree.map(lambda leaf: leaf[seed], together.state), state)
-    close({key: value[seed] for key, value in together.sums.items()}, total, 2e-3)
+    close(of_seed(together.state, seed), state)
+    close(of_seed(together.sums, seed), total, 2e-3)
 
 
 @pytest.mark.parametrize(

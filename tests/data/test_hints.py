@@ -79,6 +79,21 @@ def test_an_action_is_not_guessed() -> None:
     assert table_example(["x", "y", "next_x", "ctrl_x"]) == "for example --columns observation=x,y action=ctrl_x"
 
 
+def test_names_of_episodes_and_ends_that_people_give() -> None:
+    names = ["ep", "x", "y", "ax", "ay", "rew", "term", "trunc"]
+    said = "action=ax,ay episode=ep reward=rew terminal=term timeout=trunc"
+    assert table_example(names) == f"for example --columns observation=x,y {said}"
+
+
+def test_what_was_given_stays() -> None:
+    names = ["ep", "x", "y", "a1", "a2", "rew", "term"]
+    given = ("observation=x,y", "action=a?", "reward=rew")
+    assert table_example(names, given) == (
+        "for example --columns observation=x,y 'action=a?' reward=rew episode=ep terminal=term"
+    )
+    assert table_example(["x", "y", "a1"], given) == "name it beside the others in --columns, as ROLE=NAME"
+
+
 def test_nothing_is_guessed_where_nothing_can_be() -> None:
     assert table_example(["alone"]) == EXAMPLE
     assert table_example([f"column_{place}" for place in range(30)]) == EXAMPLE

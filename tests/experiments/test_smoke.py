@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -87,7 +88,9 @@ def test_a_failure_shows_in_the_exit_code_and_the_report(tmp_path: Path, capsys:
     """Data that need a recording which is not there: the cell fails, the report is written all the same."""
     words = ["--scale", "small", "--tasks", "door-binary", "--methods", "cal-ql", "--out", str(tmp_path)]
     assert main(["reproduce", "table-scores", *words]) == 1
-    assert "failed: door-binary.cal-ql" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert re.search(r"about .* (hours|minutes) for what is left, 1 cells at once on this machine", said)
+    assert "failed: door-binary.cal-ql" in said
     assert "adroit_door_human" in (tmp_path / "table-scores-small" / "report.html").read_text()
 
 

@@ -174,6 +174,14 @@ def test_table_fits_80_columns_and_shows_every_seed(tmp_path: Path) -> None:
     assert "…" not in text
 
 
+def test_runs_of_one_method_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    console = Console(file=io.StringIO(), width=80)
+    both = [summarise(make_run(tmp_path / name)) for name in ("monday", "tuesday")]
+    console.print(result_table(both, per_seed=False))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert [line.strip() for line in lines if line.strip() in ("monday", "tuesday")] == ["monday", "tuesday"]
+
+
 def test_not_a_run_folder(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such run folder"):
         summarise(tmp_path / "missing")

@@ -128,6 +128,9 @@ def test_one_that_remembers_nothing_takes_any_number(tmp_path: Path) -> None:
     for wrong in (seen[0, :2], seen[None], seen[:0]):
         with pytest.raises(UserError, match="the observation has shape"):
             policy(wrong)
+    for wrong in ("left", [[1.0], [1.0, 2.0]]):
+        with pytest.raises(UserError, match="give an array of numbers"):
+            policy(wrong)
 
 
 def test_exploring_draws_and_differs_by_episode(tmp_path: Path) -> None:

@@ -105,6 +105,7 @@ def alone(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     record(folder.parent / "monday", rounds.policy, 3, seed=1)
     added = rounds.add(folder.parent / "monday")
     assert (added.episodes, added.repeated) == (3, [])
+    assert not any("time limit" in note for note in added.notes)  # logs set none
     assert rounds.train(progress=False).finished
     return folder
 

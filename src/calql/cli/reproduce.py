@@ -17,6 +17,7 @@ from calql.system.options import Checked, Count, CountOrZero, NotNegative, Posit
 
 if TYPE_CHECKING:
     from calql.experiments.launchers.base import Launcher
+    from calql.experiments.launchers.machine import Machine
     from calql.experiments.matrix import Matrix
 
 THEORY = "fig-theory"
@@ -110,7 +111,7 @@ def _theory(options: ReproduceOptions) -> int:
 def _matrix(options: ReproduceOptions) -> int:
     from calql.experiments.experiment import cells_of
     from calql.experiments.launchers.base import StopRequest
-    from calql.experiments.matrix import Matrix, outcome_text
+    from calql.experiments.matrix import Matrix, left_text, outcome_text
     from calql.experiments.paper.matrices import find_experiment
     from calql.experiments.reproduce import report
     from calql.experiments.scales import SCALES
@@ -130,6 +131,8 @@ def _matrix(options: ReproduceOptions) -> int:
     if options.dry_run:
         return _dry_run(matrix, options)
     stop = StopRequest.after(options.max_minutes)
+    if not options.report_only and options.launcher == "local":
+        _tell(f"{left_text(matrix, *_here(matrix, options))} on this machine (--dry-run lists them)")
     if not options.report_only:
         with stop.on_signals():
             matrix.run(_launcher(options), stop, _tell)
@@ -156,17 +159,25 @@ def _launcher(options: ReproduceOptions) -> Launcher:
 
 
 def _dry_run(matrix: Matrix, options: ReproduceOptions) -> int:
-    from calql.experiments.launchers.machine import Machine, this_machine
+    from calql.experiments.launchers.machine import Machine
     from calql.experiments.matrix import plan_text
 
-    machine, count = this_machine(), len(matrix.cells)
+    count = len(matrix.cells)
     if options.launcher == "local":
-        print(plan_text(matrix, machine, min(options.jobs or machine.jobs, count), price=options.price))
+        print(plan_text(matrix, *_here(matrix, options), price=options.price))
         return 0
     cards = tuple(map(str, range(math.ceil(options.gpus))))  # a share of a GPU is reckoned as a whole one
     one = Machine(math.ceil(options.cpus), cards, options.card)
     print(plan_text(matrix, one, min(options.jobs or count, count), apart=True, price=options.price))
     return 0
+
+
+def _here(matrix: Matrix, options: ReproduceOptions) -> tuple[Machine, int]:
+    """This machine, and how many cells run on it at once."""
+    from calql.experiments.launchers.machine import this_machine
+
+    machine = this_machine()
+    return machine, min(options.jobs or machine.jobs, len(matrix.cells))
 
 
 def _tell(text: str) -> None:

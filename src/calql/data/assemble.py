@@ -120,7 +120,7 @@ def _observed(recording: Recording, reading: Reading, source: str) -> tuple[tupl
         took = [f"observations are all cameras: {', '.join(short)} (choose others with --observations)"]
         return tuple(cameras), took if len(cameras) > 1 else []
     if not could:
-        raise no_role("observation", recording.columns, source)
+        raise no_role("observation", recording.columns, reading, source)
     listed = ", ".join(f"{name.removeprefix(recording.prefix)} {recording.columns[name].shape}" for name in could[:12])
     both = [*short[:2], *(name.removeprefix(recording.prefix) for name in cameras[:1])]
     raise UserError(
@@ -134,7 +134,7 @@ def _actions(recording: Recording, reading: Reading, source: str) -> Floats | In
     """[row, action]; one column of whole numbers is a choice among several [row]."""
     names = recording.chosen("action", reading, source)
     if not names:
-        raise no_role("action", recording.columns, source)
+        raise no_role("action", recording.columns, reading, source)
     if len(names) == 1 and recording.columns[names[0]].shape == ():
         values = recording.columns[names[0]].load()
         if values.dtype.kind in "iub":

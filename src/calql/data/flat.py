@@ -71,9 +71,9 @@ def wanted(names: list[str], reading: Reading, source: str) -> list[str]:
         by_role["next_observation"] += tuple(name for name in after if name in columns)
     for role in ("observation", "action"):
         if not by_role[role]:
-            raise no_role(role, names, source)
+            raise no_role(role, names, reading, source)
     if LENGTHS not in names and not any(by_role[role] for role in ENDS):
-        raise no_role("episode, and none the terminal step", names, source)
+        raise no_role("episode, and none the terminal step", names, reading, source)
     found = [name for chosen in by_role.values() for name in chosen]
     _, equals, named = (reading.reward or "").partition("=")
     reward = named if equals else reading.reward

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+import shlex
+from collections.abc import Collection, Iterable, Sequence
 
 from calql.data.reading import EXAMPLE, ROLES
 
@@ -12,10 +13,28 @@ ALSO: dict[str, tuple[str, ...]] = {  # names that people give columns, beside t
     "next_observation": ("next_state", "next_states", "obs2", "s2"),
     "action": ("act", "acts", "a", "command", "control", "ctrl", "u"),
     "reward": ("rew", "rews", "r"),
-    "terminal": ("done", "dones", "is_terminal", "terminations"),
-    "timeout": ("truncations", "trunc"),
-    "episode": ("run", "run_id", "traj", "traj_id", "trajectory", "episode_number"),
-    "time": ("t", "step", "timestep"),
+    "terminal": ("done", "dones", "is_terminal", "terminations", "termination", "term"),
+    "timeout": ("truncations", "truncation", "trunc", "time_limit"),
+    "success": ("succeeded", "solved"),
+    "episode": (
+        "run",
+        "run_id",
+        "traj",
+        "traj_id",
+        "trajectory",
+        "episode_number",
+        "ep",
+        "ep_id",
+        "eps",
+        "episodes",
+        "trial",
+        "trial_id",
+        "demo",
+        "demo_id",
+        "rollout",
+        "rollout_id",
+    ),
+    "time": ("t", "step", "steps", "timestep", "time_step", "frame", "frame_index"),
 }
 ACTS = ("act", "cmd", "command", "control", "ctrl", "motor", "torque")  # what the name of an action may hold
 SHORT = re.compile(r"[au](_\w+|\d+|[a-z])")  # names that actions may have: ax, a_1, u0
@@ -31,17 +50,31 @@ def role_of(name: str) -> str | None:
 
 def named(names: Iterable[str], apart_from: Collection[str]) -> str:
     """`--columns ROLE=NAME ...` for the columns whose names say what they are; empty where none does."""
-    found: dict[str, str] = {}
-    for name in names:
-        role = role_of(name)
-        if role is not None and name not in apart_from:
-            found.setdefault(role, name)
+    found = _guessed(name for name in names if name not in apart_from)
     return f"--columns {' '.join(f'{role}={name}' for role, name in found.items())}" if found else ""
 
 
-def table_example(names: Iterable[str]) -> str:
-    """For a table: its own columns, those that look like actions apart; a made-up example where nothing can be said."""
+def _guessed(names: Iterable[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name in names:
+        role = role_of(name)
+        if role is not None:
+            found.setdefault(role, name)
+    return found
+
+
+def table_example(names: Iterable[str], given: Sequence[str] = ()) -> str:
+    """For a table: its own columns, those that look like actions apart; a made-up example where nothing can be said.
+
+    What was `given` already, words of --columns, stays, with what the names of others say beside it.
+    """
     held = list(names)
+    if given:
+        asked = {word.partition("=")[0] for word in given}
+        more = [f"{role}={name}" for role, name in _guessed(held).items() if role not in asked]
+        if not more:
+            return "name it beside the others in --columns, as ROLE=NAME"
+        return f"for example --columns {' '.join(map(shlex.quote, [*given, *more]))}"
     after = {
         name.removeprefix(NEXT): name for name in held if name.startswith(NEXT) and name.removeprefix(NEXT) in held
     }

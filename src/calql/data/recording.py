@@ -96,11 +96,11 @@ def _matching(patterns: Iterable[str], names: Mapping[str, Any], prefix: str, so
     return tuple(found)
 
 
-def no_role(role: str, names: Iterable[str], source: str) -> UserError:
+def no_role(role: str, names: Iterable[str], reading: Reading, source: str) -> UserError:
     """No column is known for it; which there are, and how one is named."""
     held = list(names)
     listed = ", ".join(held[:12]) + (", ..." if len(held) > 12 else "")
-    mend = table_example(held)
+    mend = table_example(held, reading.columns)
     return UserError(f"no column says that it is the {role} (there are {listed})", where=source, mend=mend)
 
 

@@ -57,18 +57,29 @@ def plan_text(
 
     So many cells at once share the machine, or, `apart`, each has one like it.
     """
-    rows, left = [HEADINGS], 0.0
+    rows, sharing = [HEADINGS], 1 if apart else at_once
     for cell in matrix.cells:
         size, state = size_of(cell), status(matrix.cell_root, cell).state
-        minutes = size.seconds(cell, machine, 1 if apart else at_once) / 60.0
-        left += 0.0 if state == "finished" else minutes
+        minutes = size.seconds(cell, machine, sharing) / 60.0
         sizes = (f"{size.updates:,}", f"{size.env_steps:,}", _transitions(cell, size), f"{minutes:.0f}")
         rows.append((cell.task, cell.method, cell.variant, str(cell.seeds), *sizes, state))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    total = f"about {_duration(left / at_once)} for what is left, {at_once} cells at once"
-    cost = cost_text(machine, left / 60.0 / (1 if apart else at_once), price)
+    cost = cost_text(machine, _minutes_left(matrix, machine, sharing) / 60.0 / sharing, price)
+    total = left_text(matrix, machine, at_once, apart=apart)
     return "\n".join([*lines, "", f"updates and env steps are over all seeds; {assumptions(machine)}", total, cost])
+
+
+def left_text(matrix: Matrix, machine: Machine, at_once: int, *, apart: bool = False) -> str:
+    """How long all that is not finished should take."""
+    left = _minutes_left(matrix, machine, 1 if apart else at_once)
+    return f"about {_duration(left / at_once)} for what is left, {at_once} cells at once"
+
+
+def _minutes_left(matrix: Matrix, machine: Machine, sharing: int) -> float:
+    """Of all cells together, where so many share the machine."""
+    left = (cell for cell in matrix.cells if status(matrix.cell_root, cell).state != "finished")
+    return sum(size_of(cell).seconds(cell, machine, sharing) for cell in left) / 60.0
 
 
 def _transitions(cell: Cell, size: Size) -> str:

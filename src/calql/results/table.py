@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from calql.results.summary import NUMBERS, Number, SeedSummary, Summary
+from calql.system.errors import shown
 
 HEADINGS: dict[Number, str] = {
     "before": "before",
@@ -54,9 +55,17 @@ def result_table(summaries: Sequence[Summary], *, per_seed: bool = True) -> Tabl
     table.add_column("run", overflow="fold", min_width=10)
     for number in NUMBERS:
         table.add_column("\n".join(HEADINGS[number].rsplit(" ", 1)), justify="right", no_wrap=True)
-    for summary in summaries:
-        _add_run(table, summary, f"{summary.method}\n{summary.task}" if len(tasks) > 1 else summary.method, per_seed)
+    for summary, name in zip(summaries, _names(summaries, with_task=len(tasks) > 1), strict=True):
+        _add_run(table, summary, name, per_seed)
     return table
+
+
+def _names(summaries: Sequence[Summary], *, with_task: bool) -> list[str]:
+    """The method, where there are several tasks the task, and where that is not enough the folder."""
+    names = [f"{each.method}\n{each.task}" if with_task else each.method for each in summaries]
+    if len(set(names)) == len(names):
+        return names
+    return [f"{name}\n{shown(each.folder.resolve().name)}" for name, each in zip(names, summaries, strict=True)]
 
 
 def _add_run(table: Table, summary: Summary, name: str, per_seed: bool) -> None:

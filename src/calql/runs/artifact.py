@@ -81,7 +81,7 @@ class LoadedPolicy:
         only to policies that remember (the decision transformer).
         """
         observation, mask = _parts(observation, mask)
-        seen = as_observation(self._in_form(observation))
+        seen = self._array(self._in_form(observation))
         count = self._episodes(seen)
         allowed = self._allowed(mask, count)
         earned = np.asarray(reward, np.float32)
@@ -95,6 +95,12 @@ class LoadedPolicy:
         self._key, self._count = np.asarray(following), count
         self._carry, self._timestep = carry, timestep + np.int32(1)
         return to_env_action(self._space, np.asarray(action))
+
+    def _array(self, observation: Any) -> NDArray[Any]:
+        try:
+            return as_observation(observation)
+        except (TypeError, ValueError) as error:
+            raise self._unfit(str(error), "give an array of numbers") from None
 
     def _in_form(self, observation: Any) -> Any:
         """A dictionary, or several, as rows of what the policy was trained on; an array as it is."""

@@ -201,7 +201,8 @@ def warnings_about(episodes: Sequence[Arrived], terms: Terms) -> list[str]:
     if not episodes:
         return []
     data = concatenate([arrived.kept.data for arrived in episodes], source="the new episodes")
-    return [*findings(data, terms.episode_limit).warnings, *_acted(data, terms)]
+    limit = terms.choice.episode_limit if terms.choice.offline else terms.episode_limit  # without one, logs set none
+    return [*findings(data, limit).warnings, *_acted(data, terms)]
 
 
 def _acted(data: Dataset, terms: Terms) -> list[str]:

@@ -182,6 +182,14 @@ def test_runs_of_one_method_are_told_apart_by_their_folders(tmp_path: Path) -> N
     assert [line.strip() for line in lines if line.strip() in ("monday", "tuesday")] == ["monday", "tuesday"]
 
 
+def test_without_an_early_evaluation_the_table_says_why(tmp_path: Path) -> None:
+    whole = summarise(make_run(tmp_path / "run"))
+    late = replace(whole, seeds=tuple(replace(seed, worst_early=None) for seed in whole.seeds))
+    said = {name: str(result_table([each]).caption) for name, each in (("whole", whole), ("late", late))}
+    assert "--evaluate-online-every" in said["late"]
+    assert "--evaluate-online-every" not in said["whole"]
+
+
 def test_not_a_run_folder(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such run folder"):
         summarise(tmp_path / "missing")

@@ -38,14 +38,19 @@ FALLS = (
     "fell, 2 came back for good, and the number is their mean."
 )
 
+NONE_EARLY = (
+    " worst early is - where no evaluation fell in that fifth: a smaller --evaluate-online-every has one there."
+)
+
 
 def result_table(summaries: Sequence[Summary], *, per_seed: bool = True) -> Table:
     """One block per run: the mean ± standard deviation over seeds, and each seed below; fits 80 columns."""
     tasks = sorted({summary.task for summary in summaries})
     fell = [summary.tolerance for summary in summaries if any(seed.fell for seed in summary.seeds)]
+    missing = any(seed.worst_early is None and seed.after is not None for each in summaries for seed in each.seeds)
     table = Table(
         title=Text(f"{tasks[0] if len(tasks) == 1 else 'Results'}: mean ± standard deviation over seeds"),
-        caption=CAPTION + (FALLS.format(tolerance=max(fell)) if fell else ""),
+        caption=CAPTION + (FALLS.format(tolerance=max(fell)) if fell else "") + (NONE_EARLY if missing else ""),
         title_style="bold",
         caption_style="dim",
         caption_justify="left",

@@ -37,8 +37,15 @@ def test_layer_norm_and_its_gradient_are_those_of_the_library() -> None:
     mine = eqx.tree_at(lambda norm: (norm.scale, norm.shift), Norm(16), (scale, shift))
     theirs = eqx.tree_at(lambda norm: (norm.weight, norm.bias), eqx.nn.LayerNorm(16, eps=1e-6), (scale, shift))
     np.testing.assert_allclose(mine(x), jax.vmap(theirs)(x), atol=1e-5)
-    ours = jax.grad(lambda x: jnp.sum(weights * mine(x)))(x)
-    np.testing.assert_allclose(ours, jax.grad(lambda x: jnp.sum(weights * jax.vmap(theirs)(x)))(x), atol=1e-5)
+    ours = jax.grad(lambda x, norm: jnp.sum(weights * norm(x)), (0, 1))(x, mine)
+    other = jax.grad(lambda x, norm: jnp.sum(weights * jax.vmap(norm)(x)), (0, 1), allow_int=True)(x, theirs)
+    for found, expected in zip(
+        (ours[0], ours[1].scale, ours[1].shift), (other[0], other[1].weight, other[1].bias), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    many = jax.grad(lambda x: jnp.sum(weights * mine(x)[1]))(jnp.stack([x, x]))  # with more axes before the last
+    np.testing.assert_allclose(many[1], ours[0], atol=1e-5)
+    assert not np.any(many[0])
 
 
 def test_layer_norm_makes_hidden_units_blind_to_the_scale_of_the_input() -> None:

@@ -9,7 +9,6 @@ session of its own, so that it outlives the shell that it was started from.
 
 from __future__ import annotations
 
-import json
 import shlex
 import subprocess
 import sys
@@ -17,8 +16,11 @@ import tarfile
 import time
 from pathlib import Path
 
+from calql.results.metrics import read_rows
+from calql.system.run_files import CHECKPOINTS, CONFIG, METRICS, SPEED, STATUS
+
 BOTH = "--vary calibrate=true,false --seeds 6 --precision bfloat16 --critic-kernel fused --lag 1 --checkpoint-minutes 4"
-KEPT = ("config.json", "metrics.jsonl", "speed.jsonl", "status.json")
+KEPT = (CONFIG, METRICS, SPEED, STATUS)
 CALQL = f"{shlex.quote(sys.executable)} -m calql"
 
 
@@ -27,7 +29,7 @@ def start(folder: Path, cells: list[str]) -> None:
     for cell in cells:
         task, _, options = cell.partition(" ")
         run = folder / task
-        if any((run / "checkpoints").glob("*")):
+        if any((run / CHECKPOINTS).glob("*")):
             train = f"{CALQL} train --resume {run}"
         else:
             train = f"{CALQL} train --task {task} {BOTH} {options} --out {run}"
@@ -60,8 +62,7 @@ def pack(folder: Path, task: str, path: Path) -> None:
         for name in (*(f"{task}/{each}" for each in KEPT), f"{task}.log"):
             if (folder / name).exists():
                 archive.add(folder / name, name)
-    if (rows := folder / task / "metrics.jsonl").exists() and (last := rows.read_text().splitlines()[-1:]):
-        row = json.loads(last[0])
+    for row in read_rows(folder / task / METRICS)[-1:]:
         print({name: row.get(name) for name in ("phase", "update", "env_steps", "arm", "score", "average_q")})
 
 

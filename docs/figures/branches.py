@@ -25,8 +25,9 @@ import numpy as np
 
 from calql.networks import mlp, products
 from calql.networks.kernels import fused
+from calql.results.divergence import stories
 from calql.results.metrics import read_rows
-from calql.system.run_files import CONFIG, METRICS, STATUS
+from calql.system.run_files import CONFIG, METRICS
 
 LAST = 5  # evaluations
 
@@ -85,25 +86,28 @@ coarse.defvjp(lambda x: (coarse(x), None), lambda _, gradient: (gradient,))
 
 
 def table(folders: Sequence[Path]) -> None:
-    """What became of each branch, a line each: ranges over its seeds of their last five evaluations."""
+    """What became of each branch, a line each: ranges over its seeds (of each arm) of their last five evaluations."""
     print("| branch | seeds | steps | TD loss | dual weight | average Q | score | alarms |")
     print("|---|---|---|---|---|---|---|---|")
     for folder in folders:
-        config, status = (json.loads((folder / name).read_text()) for name in (CONFIG, STATUS))
-        rows = [row for row in read_rows(folder / METRICS) if row["phase"] == "online" and "td_loss" in row]
-        members = {seed: [row for row in rows if row["seed"] == seed] for seed in {row["seed"] for row in rows}}
+        config, rows = json.loads((folder / CONFIG).read_text()), read_rows(folder / METRICS)
+        members: dict[Any, list[dict[str, Any]]] = {}
+        for row in rows:
+            if row["phase"] == "online" and "td_loss" in row:
+                members.setdefault((row.get("arm"), row["seed"]), []).append(row)
+        arms = [[row for row in rows if row.get("arm") == arm] for arm in {row.get("arm") for row in rows}]
         steps = [mine[-1]["env_steps"] for mine in members.values()]
         cells = [
             f"{folder.name} ({config['options']['precision']}, lag {config['run']['lag']})",
             str(len(members)),
             f"{min(steps):,}",
             *(over_seeds(members, name) for name in ("td_loss", "alpha_prime", "average_q_batch", "score")),
-            str(sum(len(status.get(part, ())) for part in ("diverged", "running_away"))),
+            str(sum(len(stories(config, arm)) for arm in arms)),
         ]
         print(f"| {' | '.join(cells)} |")
 
 
-def over_seeds(members: dict[int, list[dict[str, Any]]], name: str) -> str:
+def over_seeds(members: dict[Any, list[dict[str, Any]]], name: str) -> str:
     """The smallest and the largest of the seeds' means over their last evaluations."""
     means = [np.mean([row.get(name, np.nan) for row in mine[-LAST:]]) for mine in members.values()]
     return f"{min(means):.3g} to {max(means):.3g}"

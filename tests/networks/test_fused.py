@@ -19,7 +19,7 @@ from toy_task import spec, tiny
 
 from calql.engine.devices import SEED, Shards
 from calql.networks import Critics, Identity, Style, q_values
-from calql.networks.kernels import fused, hopper, warpgroups, wide
+from calql.networks.kernels import fused, warpgroups, wide
 from calql.networks.products import halves
 
 pytestmark = pytest.mark.slow
@@ -251,7 +251,7 @@ def test_rows_hold_both_halves_of_every_input(features: int, actions: int) -> No
     expected = jnp.concatenate([first, high, low, high, second, first, spare], axis=-1)
     for width in (256, 512):
         x = fused._laid_out(rows, fused.Weights(KEY, KEY, (), (), jnp.zeros((2, width))))
-        found = x if width == 512 else hopper.out_of_tiles(x)
+        found = x if width == 512 else fused._out_of_tiles(x)
         assert found.shape == (256, layout.count)
         assert np.array_equal(found[:150], expected)
         assert not np.any(found[150:])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,29 +57,32 @@ def plan_text(
 
     So many cells at once share the machine, or, `apart`, each has one like it.
     """
-    rows, sharing = [HEADINGS], 1 if apart else at_once
-    for cell in matrix.cells:
-        size, state = size_of(cell), status(matrix.cell_root, cell).state
-        minutes = size.seconds(cell, machine, sharing) / 60.0
+    rows, sharing, left = [HEADINGS], 1 if apart else at_once, 0.0
+    for cell, size, state, minutes in _plan(matrix, machine, sharing):
+        left += 0.0 if state == "finished" else minutes
         sizes = (f"{size.updates:,}", f"{size.env_steps:,}", _transitions(cell, size), f"{minutes:.0f}")
         rows.append((cell.task, cell.method, cell.variant, str(cell.seeds), *sizes, state))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    cost = cost_text(machine, _minutes_left(matrix, machine, sharing) / 60.0 / sharing, price)
-    total = left_text(matrix, machine, at_once, apart=apart)
+    total, cost = _total(left, at_once), cost_text(machine, left / 60.0 / sharing, price)
     return "\n".join([*lines, "", f"updates and env steps are over all seeds; {assumptions(machine)}", total, cost])
 
 
-def left_text(matrix: Matrix, machine: Machine, at_once: int, *, apart: bool = False) -> str:
-    """How long all that is not finished should take."""
-    left = _minutes_left(matrix, machine, 1 if apart else at_once)
-    return f"about {_duration(left / at_once)} for what is left, {at_once} cells at once"
+def left_text(matrix: Matrix, machine: Machine, at_once: int) -> str:
+    """How long all that is not finished should take, so many cells at once on this machine."""
+    planned = _plan(matrix, machine, at_once)
+    return _total(sum(minutes for _, _, state, minutes in planned if state != "finished"), at_once)
 
 
-def _minutes_left(matrix: Matrix, machine: Machine, sharing: int) -> float:
-    """Of all cells together, where so many share the machine."""
-    left = (cell for cell in matrix.cells if status(matrix.cell_root, cell).state != "finished")
-    return sum(size_of(cell).seconds(cell, machine, sharing) for cell in left) / 60.0
+def _plan(matrix: Matrix, machine: Machine, sharing: int) -> Iterator[tuple[Cell, Size, str, float]]:
+    """Every cell, its size, its state, and the minutes that it takes where so many share the machine."""
+    for cell in matrix.cells:
+        size = size_of(cell)
+        yield cell, size, status(matrix.cell_root, cell).state, size.seconds(cell, machine, sharing) / 60.0
+
+
+def _total(minutes: float, at_once: int) -> str:
+    return f"about {_duration(minutes / at_once)} for what is left, {at_once} cells at once"
 
 
 def _transitions(cell: Cell, size: Size) -> str:

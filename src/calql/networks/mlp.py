@@ -62,17 +62,17 @@ def _normalised_forward(
     mean = set_apart(jnp.sum(x, -1, keepdims=True)) / x.shape[-1]
     variance = set_apart(jnp.sum(jnp.square(x - mean), -1, keepdims=True)) / x.shape[-1]
     size = jax.lax.rsqrt(variance + epsilon)
-    return (x - mean) * size * scale + shift, (x, mean, size, scale)
+    normal = (x - mean) * size
+    return normal * scale + shift, (normal, size, scale)
 
 
 def _normalised_backward(
     epsilon: float, saved: tuple[jax.Array, ...], gradient: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    x, mean, size, scale = saved
-    normal, of_normal = (x - mean) * size, gradient * scale
+    normal, size, scale = saved
+    of_normal, rows = gradient * scale, tuple(range(normal.ndim - 1))
     sums = tuple(jnp.sum(values, -1, keepdims=True) for values in (of_normal, of_normal * normal))
-    along, across = (values / x.shape[-1] for values in set_apart(sums))
-    rows = tuple(range(x.ndim - 1))
+    along, across = (values / normal.shape[-1] for values in set_apart(sums))
     of_scale, of_shift = jnp.sum(gradient * normal, rows), jnp.sum(gradient, rows)
     return size * (of_normal - along - normal * across), of_scale, of_shift
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -132,13 +132,25 @@ def _read(place: Path) -> RecordedRun:
     )
 
 
-def labels(runs: Sequence[RecordedRun]) -> list[str]:
+class Named(Protocol):
+    """What has a run's names: the run, or its summary."""
+
+    @property
+    def method(self) -> str: ...
+    @property
+    def task(self) -> str: ...
+    @property
+    def folder(self) -> Path: ...
+
+
+def labels(runs: Sequence[Named]) -> list[str]:
     """Shortest names that tell the runs apart: the method, with the task, else the folder."""
-    for name in (
+    forms: tuple[Callable[[Named], str], ...] = (
         lambda run: run.method,
         lambda run: f"{run.method} · {run.task}",
         lambda run: f"{run.method} · {shown(run.folder.resolve().name)}",
-    ):
+    )
+    for name in forms:
         names = [name(run) for run in runs]
         if len(set(names)) == len(names):
             return names

@@ -8,8 +8,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from calql.results.runs import labels
 from calql.results.summary import NUMBERS, Number, SeedSummary, Summary
-from calql.system.errors import shown
 
 HEADINGS: dict[Number, str] = {
     "before": "before",
@@ -66,11 +66,10 @@ def result_table(summaries: Sequence[Summary], *, per_seed: bool = True) -> Tabl
 
 
 def _names(summaries: Sequence[Summary], *, with_task: bool) -> list[str]:
-    """The method, where there are several tasks the task, and where that is not enough the folder."""
-    names = [f"{each.method}\n{each.task}" if with_task else each.method for each in summaries]
-    if len(set(names)) == len(names):
-        return names
-    return [f"{name}\n{shown(each.folder.resolve().name)}" for name, each in zip(names, summaries, strict=True)]
+    """What tells the runs apart, and the task in any case where there are several."""
+    names = [label.replace(" · ", "\n") for label in labels(summaries)]
+    tasks = [f"\n{each.task}" if with_task else "" for each in summaries]
+    return [name if name.endswith(task) else name + task for name, task in zip(names, tasks, strict=True)]
 
 
 def _add_run(table: Table, summary: Summary, name: str, per_seed: bool) -> None:

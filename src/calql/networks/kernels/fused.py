@@ -294,18 +294,33 @@ def _words(columns: jax.Array) -> jax.Array:
 
 def _laid_out(rows: jax.Array, weights: Weights) -> jax.Array:
     """Of rows of words what the kernels fetch: wide ones any part [row, column], the others [tile, row, column]."""
-    from calql.networks.kernels import hopper
-
-    words = set_apart(rows if _is_wide(weights) else hopper.in_tiles(rows))  # else XLA changes places after all else
+    words = set_apart(rows if _is_wide(weights) else _in_tiles(rows))  # else XLA changes places after all else
     return jax.lax.bitcast_convert_type(words, HALF).reshape(*words.shape[:-1], -1)
+
+
+def _in_tiles(rows: jax.Array) -> jax.Array:
+    """Rows [row, word] as narrow kernels take them [tile, row, word]: a tile's first chunk of columns, then its next.
+
+    So a chunk of a tile's rows has the form of one of the weights, or of a part of it, and goes through the same slots.
+    """
+    from calql.networks.kernels.warpgroups import CHUNK, TILE
+
+    chunks = rows.reshape(-1, TILE, 2 * rows.shape[-1] // CHUNK, CHUNK // 2)
+    return chunks.transpose(0, 2, 1, 3).reshape(len(chunks), -1, CHUNK // 2)
+
+
+def _out_of_tiles(x: jax.Array) -> jax.Array:
+    """The rows again [row, column], from the kernels' [tile, row, column]."""
+    from calql.networks.kernels.warpgroups import CHUNK, TILE
+
+    chunks = x.reshape(len(x), -1, TILE, CHUNK)
+    return chunks.transpose(0, 2, 1, 3).reshape(len(x) * TILE, -1)
 
 
 def _of_first(result: jax.Array, x: jax.Array) -> jax.Array:
     """Of columns of the first kernel [critic, width, column], from parts of a sum, or from the layer's own gradient."""
-    from calql.networks.kernels import hopper
-
     if result.ndim == 3:
-        rows = x if x.ndim == 2 else hopper.out_of_tiles(x)
+        rows = x if x.ndim == 2 else _out_of_tiles(x)
         return jnp.einsum("crw,ri->cwi", result, rows, preferred_element_type=jnp.float32)
     return result.sum(axis=1)
 

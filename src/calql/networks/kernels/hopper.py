@@ -40,22 +40,6 @@ from calql.networks.kernels.warpgroups import (
 )
 
 LEAST = 8  # columns of a product
-WORDS = CHUNK // 2  # of a chunk's columns, two each
-
-
-def in_tiles(rows: jax.Array) -> jax.Array:
-    """Rows [row, word] as the kernels take them [tile, row, word]: a tile's first chunk of columns, then its next.
-
-    So a chunk of a tile's rows has the form of one of the weights, or of a part of it, and goes through the same slots.
-    """
-    chunks = rows.reshape(-1, TILE, rows.shape[-1] // WORDS, WORDS)
-    return chunks.transpose(0, 2, 1, 3).reshape(len(chunks), -1, WORDS)
-
-
-def out_of_tiles(x: jax.Array) -> jax.Array:
-    """The rows again [row, column], from the kernels' [tile, row, column]."""
-    chunks = x.reshape(len(x), -1, TILE, CHUNK)
-    return chunks.transpose(0, 2, 1, 3).reshape(len(x) * TILE, -1)
 
 
 def forward(
@@ -63,7 +47,8 @@ def forward(
 ) -> list[jax.Array]:
     """Q [critic, row] of x and, to keep, all layers after their ReLU [critic, layer, row, width].
 
-    x is as `in_tiles` has it. Of the last layer, what is kept is whether units are above zero: one or zero.
+    x [tile, row, column] holds a tile's first chunk of columns, then its next. Of the last layer, what is kept is
+    whether units are above zero: one or zero.
 
     Weights are [critic, output, input], those of hidden layers [critic, layer, output, input]; a bias of the first
     layer is the weight of an input that is always one.
@@ -286,7 +271,7 @@ def weight_gradients(
 ) -> list[jax.Array]:
     """dL/d(kernel) of the layers, last to first, each [critic, part, output, input]; dL/d(bias) of all but the first.
 
-    Takes what `backward` takes and the rows that went in, as `in_tiles` has them. Parts are to be added up: rows are
+    Takes what `backward` takes and the rows that went in, as `forward` has them. Parts are to be added up: rows are
     shared out among as many of them as fill the multiprocessors. Of the first kernel, it is the gradient of the first
     chunk of columns. Where inputs are more than a chunk, so that columns are more than three, the first layer's
     gradient [critic, row, width] comes in its place.
